@@ -269,6 +269,11 @@ def _known(record: Record | None) -> bool:
 
 def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None:
     """Return the estimate, or nothing if a side has no interval or spreads are compared."""
+    if len(sides) == 1 and claim.expect != "spread lower":
+        (of,) = sides
+        if of is None or of.interval is None:
+            return None
+        return Estimate(of.value, of.spread, of.interval).times(claim.of.times)
     known = [
         (times * side.value, times * side.spread, len(side.seeds))
         for side, times in zip(sides, (one.times for one in claim.sides), strict=True)
@@ -276,11 +281,6 @@ def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None
     ]
     if len(known) < len(sides) or claim.expect == "spread lower":
         return None
-    if len(known) == 1:
-        (of,) = sides
-        if of is None:
-            return None
-        return Estimate(of.value, of.spread, of.interval).times(claim.of.times)
     return welch_difference(*known)
 
 
