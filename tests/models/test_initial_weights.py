@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 
 from conftest import TRANSFORMERS, ragged_batch
-from whence.contract import ALL, Explainable
+from whence.contract import ALL
 from whence.errors import InputError
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.esasrec import ESASRec, ESASRecConfig
@@ -144,14 +144,3 @@ def test_biases_on_every_way_to_the_answer(name: str, heads: int) -> None:
     torch.testing.assert_close(model.answers_unmasked(full, None), model.answers(full))
     weights = model.attentions(batch)
     torch.testing.assert_close(model.score(batch, ALL, attention=weights), model.score(batch, ALL))
-
-
-@pytest.mark.parametrize("heads", [1, 2])
-def test_coalitions_with_biases_are_scored_as_one_by_one(name: str, heads: int) -> None:
-    model, batch = biased(name, heads), torch.arange(24).view(3, 8)
-    targets: Tensor = torch.tensor([1, 5, 9])
-    coalitions = torch.rand((20, 8), generator=torch.Generator().manual_seed(0)) < 0.5
-    coalitions[0] = False
-    found = model.score_coalitions(batch, targets, coalitions)
-    wanted = Explainable.score_coalitions(model, batch, targets, coalitions)
-    torch.testing.assert_close(found, wanted)

@@ -277,13 +277,12 @@ class Transformer(Recommender):
     ) -> Tensor:
         """Share work between coalitions if all cases have the same coalitions and no padding.
 
-        That needs the block of SASRec, without biases in attention.
+        That needs the block of SASRec.
         """
         if unused := padding_columns(batch):
             batch, coalitions = batch[:, unused:], coalitions[..., unused:]
         blocks = [block for block in self.blocks if isinstance(block, Block)]
-        plain = len(blocks) == len(self.blocks) and not self.config.attention_bias
-        shared = coalitions.dim() == 2 and plain
+        shared = coalitions.dim() == 2 and len(blocks) == len(self.blocks)
         if not shared or not bool(self.parts(batch).all()):
             return super().score_coalitions(batch, targets, coalitions, memory=memory)
         rows = self.with_own_slots(self.embed(batch))
