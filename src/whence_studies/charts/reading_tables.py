@@ -20,7 +20,7 @@ from whence_studies.study import Cell, Requirement, Study
 
 COMPARABLE = "Comparable variants"
 READINGS = "Claims over comparable variants"
-RULE = "The rule was fixed before any run. Means over seeds decide."
+RULE = "Means over seeds decide."
 COUNTED = "A claim is judged on comparable variants only."
 ANSWERS = {True: "yes", False: "no", None: ABSENT}
 
