@@ -226,9 +226,17 @@ def lively_sasrec(
     items: int = 30,
     seed: int = 0,
     loss: LossName = "softmax",
+    attention_bias: bool = False,
 ) -> SASRec:
     """Return an untrained SASRec in float64, with weights so large that every part matters."""
-    config = SASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
+    config = SASRecConfig(
+        max_len=length,
+        dim=8,
+        n_blocks=blocks,
+        n_heads=heads,
+        loss=loss,
+        attention_bias=attention_bias,
+    )
     generator = Randomness(seed).torch("init")
     return lively(SASRec(config, items, generator), generator)
 
@@ -240,9 +248,17 @@ def lively_esasrec(
     items: int = 30,
     seed: int = 0,
     loss: LossName = "softmax",
+    attention_bias: bool = False,
 ) -> ESASRec:
     """Return an untrained eSASRec of the same kind."""
-    config = ESASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
+    config = ESASRecConfig(
+        max_len=length,
+        dim=8,
+        n_blocks=blocks,
+        n_heads=heads,
+        loss=loss,
+        attention_bias=attention_bias,
+    )
     generator = Randomness(seed).torch("init")
     return lively(ESASRec(config, items, generator), generator)
 
@@ -254,9 +270,17 @@ def lively_bert4rec(
     items: int = 30,
     seed: int = 0,
     loss: LossName = "softmax",
+    attention_bias: bool = False,
 ) -> BERT4Rec:
     """Return an untrained BERT4Rec of the same kind."""
-    config = BERT4RecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
+    config = BERT4RecConfig(
+        max_len=length,
+        dim=8,
+        n_blocks=blocks,
+        n_heads=heads,
+        loss=loss,
+        attention_bias=attention_bias,
+    )
     generator = Randomness(seed).torch("init")
     return lively(BERT4Rec(config, items, generator), generator)
 

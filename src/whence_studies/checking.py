@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from whence.data import DATASETS, SPLITS
@@ -52,6 +53,7 @@ def _check(study: Study) -> None:
     _check_known("split", study.split, SPLITS)
     _check_claims(study)
     _check_published(study)
+    _check_comparable(study)
 
 
 def _check_tables(study: Study) -> None:
@@ -154,6 +156,23 @@ def _check_published(study: Study) -> None:
             f"published/{study.id}.json must hold numbers as texts, by column, model, dataset and "
             "variant."
         ) from None
+
+
+def _check_comparable(study: Study) -> None:
+    """Every requirement needs a published value in every cell."""
+    for requirement in study.comparable:
+        for column in (requirement.column, requirement.towards):
+            if column is not None:
+                _check_known("column", column, columns_of(study))
+        if (requirement.towards is None) != (requirement.share == 0):
+            raise InputError(f"The requirement on “{requirement.column}” needs towards and share.")
+        for cell in study.cells():
+            named = replace(cell, variant=requirement.published_as or cell.variant)
+            if study.published_text(requirement.column, named) is None:
+                raise InputError(
+                    f"“{requirement.column}” has no published value for {cell}, so that it cannot "
+                    "be required there."
+                )
 
 
 def _check_columns(study: Study) -> None:

@@ -21,7 +21,9 @@ BANDS: dict[Expectation, tuple[float, float]] = {
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 PRINT_OUTSIDE = "print outside the band"
 """The verdict on a claim that the published value itself fails, so that no band can judge it."""
-VERDICTS = (HOLDS, UNDECIDED, FAILS, PRINT_OUTSIDE)
+NOT_COMPARABLE = "not comparable"
+"""The verdict on a claim about a variant that does not measure what the paper printed."""
+VERDICTS = (HOLDS, UNDECIDED, FAILS, PRINT_OUTSIDE, NOT_COMPARABLE)
 
 
 class Estimate(NamedTuple):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
+    NOT_COMPARABLE,
     UNDECIDED,
     Estimate,
     claim_protocol,
@@ -20,6 +21,7 @@ from whence_studies.claims import (
     over_seeds,
     welch_difference,
 )
+from whence_studies.comparable import index_records, is_comparable
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, is_over_users
 from whence_studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
@@ -166,7 +168,7 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
     if study.tabulated:
         return _judge_tables(study, records)
     claims = {claim.text: claim for claim in study.claims}
-    cells = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    cells = index_records(records)
     shown = {data.data: name for name, data in study.datasets.items()}
     models = {model.name: name for name, model in study.models.items()}
 
@@ -175,10 +177,8 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
         if claim is None:
             return record
         place = (shown[record.dataset], models[record.model or ""])
-        sides = []
-        for side in claim.sides:
-            cell, column = study.side_place(claim, side, *place)
-            sides.append(cells.get((*study.record_key(cell), column)))
+        places = [study.side_place(claim, side, *place) for side in claim.sides]
+        sides = [cells.get((*study.record_key(cell), column)) for cell, column in places]
         of, estimate = sides[0], _by_records(claim, sides)
         compared = estimate is None or (
             not claim.between_datasets and _stands(record, sides, estimate.value)
@@ -191,7 +191,11 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
                 seeds=of.seeds,
                 protocol=claim_protocol(claim, False, is_over_users(of.column)),
             )
-        return _judged(claim, record, study.printed_side(claim, *place))
+        judged = _judged(claim, record, study.printed_side(claim, *place))
+        apart = any(is_comparable(study, cell, cells) is False for cell, _ in places)
+        if apart and judged.interval is not None:
+            return replace(judged, verdict=NOT_COMPARABLE, at_half=None, at_double=None)
+        return judged
 
     return [judge(record) for record in records]
 

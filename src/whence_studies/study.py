@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +82,26 @@ class Variant:
     init_from: bool = False
     """Whether models start from the weights of the models trained in the first variant."""
     seeds: int | None = None
+    reading_of: str | None = None
+    """The published configuration that it is one reading of.
+
+    A paper that leaves a setting open has several readings, which share its published values.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """What a variant must measure so that claims can be judged on it; means over seeds decide."""
+
+    column: str
+    expect: Literal["not lower", "not higher"]
+    margin: float = 0.0
+    """How far beyond the published value it may be."""
+    towards: str | None = None
+    """A column; the margin is then a share of the way from the published value to it."""
+    share: float = 0.0
+    published_as: str | None = None
+    """The published configuration it is compared with, if that is not the variant's own."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +147,8 @@ class Claim:
     """
     transferred_from: str | None = None
     """What the source makes the claim about, if that is not what it is judged on here."""
+    readings_of: str | None = None
+    """The published configuration it is about; it is judged on every variant that reads it."""
     datasets: tuple[str, ...] = ()
     """The datasets it is about; all by default."""
     models: tuple[str, ...] = ()
@@ -135,6 +157,19 @@ class Claim:
     def between_datasets(self) -> bool:
         """Whether its sides are on different datasets, so that seeds cannot be paired."""
         return self.than is not None and self.of.dataset != self.than.dataset
+
+    @property
+    def stem(self) -> str:
+        """What it says of every reading: its text with the configuration, not the variant."""
+        if self.readings_of is None:
+            return self.text
+        return f"{self.text.removesuffix(f', {self.of.variant}')}, {self.readings_of}"
+
+    def read_as(self, variant: str) -> Claim:
+        """Return the claim about one variant."""
+        than = None if self.than is None else replace(self.than, variant=variant)
+        of = replace(self.of, variant=variant)
+        return replace(self, text=f"{self.text}, {variant}", of=of, than=than)
 
     @property
     def sides(self) -> tuple[ClaimSide, ...]:
@@ -205,12 +240,18 @@ class StudyFile:
 
     By default, the first few.
     """
+    variants_down: bool = False
+    """Whether the table of a column has variants down, and models and datasets across."""
     seeds: int = 10
     """How many are trained, unless a variant, a model or a dataset says otherwise."""
     split: str = "last-two"
     held: HeldOut = "validation"
     """The held-out events that are measured on."""
     claims: tuple[Claim, ...] = ()
+    comparable: tuple[Requirement, ...] = ()
+    """What makes a variant comparable with the paper; claims are judged on comparable ones only."""
+    readings_differ_by: str = "reading"
+    """What the readings of a published configuration differ by, such as "initialisation"."""
     notes: tuple[str, ...] = ()
     """What a reader must know before the figures, in sentences."""
 
@@ -335,8 +376,10 @@ class Study(StudyFile):
 
     def published_text(self, column: str, cell: Cell) -> str | None:
         """Return the published value of a cell as it is printed."""
+        variant = self.variants.get(cell.variant)
+        configuration = (variant and variant.reading_of) or cell.variant
         by_model = self.published.get(column, {})
-        text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(cell.variant)
+        text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(configuration)
         return None if text is None else str(text)
 
     def published_elsewhere(self) -> dict[Cell, dict[str, str]]:
@@ -386,4 +429,19 @@ def read_study(path: Path, name: str) -> Study:
         raise InputError(f"{path}: {problem}") from None
     printed = path.parent / "published" / f"{path.stem}.json"
     published = read_json(printed) if printed.exists() else {}
-    return Study(**vars(declared), id=path.stem, name=name, published=published)
+    judged = replace(declared, claims=tuple(_every_reading(declared)))
+    return Study(**vars(judged), id=path.stem, name=name, published=published)
+
+
+def _every_reading(declared: StudyFile) -> Iterator[Claim]:
+    """Yield the claims, those about a published configuration once for each of its readings."""
+    for claim in declared.claims:
+        if claim.readings_of is None:
+            yield claim
+            continue
+        readings = [
+            name for name, one in declared.variants.items() if one.reading_of == claim.readings_of
+        ]
+        if not readings:
+            raise InputError(f"“{claim.text}”: no variant is a reading of “{claim.readings_of}”.")
+        yield from map(claim.read_as, readings)

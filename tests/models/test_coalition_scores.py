@@ -38,10 +38,15 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases"])
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
-def test_shared_coalitions_are_scored_as_one_by_one(name: str, blocks: int, heads: int) -> None:
-    model = TRANSFORMERS[name](items=ITEMS, length=12, blocks=blocks, heads=heads)
+def test_shared_coalitions_are_scored_as_one_by_one(
+    name: str, blocks: int, heads: int, bias: bool
+) -> None:
+    model = TRANSFORMERS[name](
+        items=ITEMS, length=12, blocks=blocks, heads=heads, attention_bias=bias
+    )
     batch = torch.arange(36).view(3, 12) % ITEMS
     targets, coalitions = torch.tensor([1, 5, 9]), some_coalitions(60, 12)
     found = model.score_coalitions(batch, targets, coalitions)
@@ -75,12 +80,18 @@ def test_any_coalitions_are_scored_as_one_by_one(
 @pytest.mark.parametrize("rows_of_a_slot", [0, 10**9], ids=["by slot", "by row"])
 @pytest.mark.parametrize("near", [7, 10**9], ids=["few at a time", "all at once"])
 @pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases"])
 def test_every_way_to_compute_rows_gives_the_same_scores(
-    name: str, heads: int, near: int, rows_of_a_slot: int, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    bias: bool,
+    heads: int,
+    near: int,
+    rows_of_a_slot: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coalition_scores, "ROWS_OF_A_SLOT", rows_of_a_slot)
     monkeypatch.setattr(coalition_scores, "ROWS_IN_CACHE", near)
-    model = TRANSFORMERS[name](items=ITEMS, length=9, blocks=3, heads=heads)
+    model = TRANSFORMERS[name](items=ITEMS, length=9, blocks=3, heads=heads, attention_bias=bias)
     batch = torch.arange(18).view(2, 9) % ITEMS
     targets, coalitions = torch.tensor([1, 5]), some_coalitions(40, 9)
     found = model.score_coalitions(batch, targets, coalitions)

@@ -29,6 +29,11 @@ def slow_sasrec(model: SASRec, history: list[int], present: list[bool]) -> Array
     """All items' scores, one row, one head and one pair of positions at a time."""
     config = model.config
     weights = {name: value.detach().numpy() for name, value in model.state_dict().items()}
+
+    def layer(w: dict[str, Array], name: str, row: Array) -> Array:
+        out: Array = w[f"{name}.weight"] @ row
+        return out + w[f"{name}.bias"] if f"{name}.bias" in w else out
+
     count = len(history)
     rows = [
         weights["item"][item + 1] + weights["position"][config.max_len - count + slot]
@@ -47,29 +52,28 @@ def slow_sasrec(model: SASRec, history: list[int], present: list[bool]) -> Array
             for head in range(config.n_heads):
                 cut = slice(head * size, (head + 1) * size)
                 visible = [j for j in range(i + 1) if present[j]]
-                query = (w["query.weight"] @ rows[i])[cut]
-                logits = [
-                    query @ (w["key.weight"] @ rows[j])[cut] / math.sqrt(size) for j in visible
-                ]
+                query = layer(w, "query", rows[i])[cut]
+                logits = [query @ layer(w, "key", rows[j])[cut] / math.sqrt(size) for j in visible]
                 exps = [math.exp(logit - max(logits)) for logit in logits]
                 mixed = np.zeros(size)
                 for j, exp in zip(visible, exps, strict=True):
-                    mixed += exp / sum(exps) * (w["value.weight"] @ rows[j])[cut]
+                    mixed += exp / sum(exps) * layer(w, "value", rows[j])[cut]
                 heads.append(mixed)
-            g = w["output.weight"] @ np.concatenate(heads) + rows[i]
+            g = layer(w, "output", np.concatenate(heads)) + rows[i]
             inner = layer_norm(g, w["inner_norm.weight"], w["inner_norm.bias"])
-            hidden = w["expand.weight"] @ inner + w["expand.bias"]
+            hidden = layer(w, "expand", inner)
             hidden = np.where(hidden > 0, hidden, 0.01 * hidden)
-            ffn = w["contract.weight"] @ hidden + w["contract.bias"]
+            ffn = layer(w, "contract", hidden)
             new_rows.append(layer_norm(ffn + g, w["outer_norm.weight"], w["outer_norm.bias"]))
         rows = new_rows
     scores: Array = weights["item"][1:] @ rows[-1]
     return scores
 
 
+@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases"])
 @pytest.mark.parametrize(("blocks", "heads"), [(1, 1), (2, 1), (3, 1), (2, 2)])
-def test_equals_the_slow_one(blocks: int, heads: int) -> None:
-    model = lively_sasrec(blocks, heads)
+def test_equals_the_slow_one(blocks: int, heads: int, bias: bool) -> None:
+    model = lively_sasrec(blocks, heads, attention_bias=bias)
     rng = np.random.default_rng(blocks + heads)
     for size in (1, 2, 5, 8):
         history = rng.integers(0, 30, size).tolist()
@@ -123,11 +127,12 @@ def test_a_masked_top_logit_does_not_underflow() -> None:
     assert weights[0] == weights[3] == 0
 
 
+@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases"])
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("cases", [1, 2, 5, 40])
-def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
+def test_packed_histories_score_as_padded_ones(heads: int, cases: int, bias: bool) -> None:
     """At every item and for every weight's gradient, whatever window it falls into."""
-    model = lively_sasrec(heads=heads)
+    model = lively_sasrec(heads=heads, attention_bias=bias)
     batch = ragged_batch(cases, 8, 30, seed=cases)
     packed = pack(batch)
     generator = torch.Generator().manual_seed(0)

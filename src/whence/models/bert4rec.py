@@ -55,7 +55,7 @@ class BERT4Rec(Transformer):
         super().__init__(config, item_count, generator)
         self.task = Cloze(config.mask_prob, config.last_mask_prob, negatives_of(config))
         self.mask = nn.Parameter(torch.zeros(config.dim))
-        nn.init.normal_(self.mask.data, std=config.init_std, generator=generator)
+        self.draw_embeddings(self.mask.data[None], item_count, generator)
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
         """Append [CLS] after the newest item."""

@@ -74,13 +74,13 @@ class Windows:
 class AttentionBlock(nn.Module):
     """Self-attention of several heads. A subclass says what it reads and what follows it."""
 
-    def __init__(self, dim: int, heads: int) -> None:
+    def __init__(self, dim: int, heads: int, bias: bool = False) -> None:
         super().__init__()
         self.heads = heads
-        self.query = undrawn(dim, dim, bias=False)  # W^Q of all heads, next to each other
-        self.key = undrawn(dim, dim, bias=False)
-        self.value = undrawn(dim, dim, bias=False)
-        self.output = undrawn(dim, dim, bias=False)  # W^O
+        self.query = undrawn(dim, dim, bias)  # W^Q of all heads, next to each other
+        self.key = undrawn(dim, dim, bias)
+        self.value = undrawn(dim, dim, bias)
+        self.output = undrawn(dim, dim, bias)  # W^O
 
     def read(self, rows: Tensor) -> Tensor:
         """Return what attention is computed from: the rows themselves, if nothing else is said."""
@@ -111,7 +111,8 @@ class AttentionBlock(nn.Module):
 
         It is the row `last` `[B]`, by default the last one. `visible` `[B, 1, n]` are the columns
         that it sees, by default all. A logit q·W^K r is (W^Kᵀ q)·r, and the values are mixed before
-        W^V, so neither keys nor values of the other rows are computed.
+        W^V, so neither keys nor values of the other rows are computed. The bias of the keys adds
+        the same to all logits, which changes nothing.
         """
         read = self.read(rows)
         own, own_read = (_row(one, last) for one in (rows, read))
@@ -126,8 +127,11 @@ class AttentionBlock(nn.Module):
         else:
             hidden = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
             weights = hidden.softmax(dim=-1) * visible
-        mixed = torch.einsum("bhd,hed->bhe", weights @ read, value).reshape(len(rows), 1, -1)
-        return self.after_attention(own, mixed, no_dropout)
+        mixed = torch.einsum("bhd,hed->bhe", weights @ read, value)
+        if self.value.bias is not None:
+            # The weights sum to 1, or to 0 in a row that sees nothing.
+            mixed = mixed + weights.sum(-1, keepdim=True) * self.value.bias.view(self.heads, -1)
+        return self.after_attention(own, mixed.reshape(len(rows), 1, -1), no_dropout)
 
     def unmasked(self, rows: Tensor, causal: bool) -> Tensor:
         """Return the block's output if every row sees all rows, or all up to itself."""
@@ -143,9 +147,11 @@ class AttentionBlock(nn.Module):
 
     def packed(self, rows: Tensor, windows: Windows, drop: DropoutFunction) -> Tensor:
         """Return the block's output for the rows `[T, d]` of packed histories."""
-        projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
-        mixed = windows.attend(F.linear(self.read(rows), projections), self.heads)
-        return self.after_attention(rows, mixed, drop)
+        layers = (self.query, self.key, self.value)
+        projections = torch.cat([one.weight for one in layers])
+        biases = torch.cat([one.bias for one in layers]) if self.query.bias is not None else None
+        projected = F.linear(self.read(rows), projections, biases)
+        return self.after_attention(rows, windows.attend(projected, self.heads), drop)
 
     def _heads(self, rows: Tensor) -> Tensor:
         """`[B, n, d]` to `[B, h, n, d/h]`."""
@@ -167,8 +173,8 @@ class Block(AttentionBlock):
     Block(S) = LayerNorm(Dropout(FFN(LayerNorm(g(S)))) + g(S))
     """
 
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__(dim, heads)
+    def __init__(self, dim: int, heads: int, bias: bool = False) -> None:
+        super().__init__(dim, heads, bias)
         self.inner_norm = nn.LayerNorm(dim)
         self.expand = undrawn(dim, dim)  # W_1, b_1
         self.contract = undrawn(dim, dim)  # W_2, b_2

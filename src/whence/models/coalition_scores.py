@@ -95,12 +95,15 @@ class FoldedBlock(NamedTuple):
 
     scale: Tensor
     shift: Tensor
+    """That of the normalization, plus the bias of W_O, which a row that sees nothing has, too."""
     query_layer: Tensor
     """`[h·d, d]`: W_Kᵀ W_Q / √(d/h) of every head."""
     query_bias: Tensor
     value_layer: Tensor
     """`[d, h·d]`: W_O W_V of every head, for rows whose mean is 0."""
     value_bias: Tensor
+    seen_bias: Tensor | None
+    """`[h, d]`: W_O times the bias of W_V of every head, for rows that see something."""
     heads: int
     forward: FoldedFeedForward
 
@@ -113,16 +116,29 @@ class FoldedBlock(NamedTuple):
             for layer in (block.query, block.key, block.value)
         )
         output = block.output.weight.view(dim, block.heads, -1).transpose(0, 1)
-        # The shift of the keys adds the same to all logits of a row, which changes nothing.
-        query_layer = scale[:, None] * key.transpose(1, 2) @ query * query.shape[1] ** -0.5
+        size = query.shape[1]
+        # The shift and the bias of the keys add the same to all logits of a row: nothing changes.
+        query_layer = scale[:, None] * key.transpose(1, 2) @ query * size**-0.5
+        query_bias = query_layer @ shift
         value_layer = _centred((output @ value).transpose(1, 2)).permute(2, 0, 1)  # [d, h, d]
+        value_bias = (value_layer @ shift).sum(dim=1) + shift
+        seen_bias = None
+        if block.query.bias is not None:
+            of_query, of_value = (
+                layer.bias.view(block.heads, size, 1) for layer in (block.query, block.value)
+            )
+            query_bias = query_bias + scale * (key.transpose(1, 2) @ of_query)[..., 0] * size**-0.5
+            seen_bias = _centred((output @ of_value)[..., 0])
+            value_bias = value_bias + seen_bias.sum(dim=0) + block.output.bias
+            shift = shift + block.output.bias
         return cls(
             scale=scale,
             shift=shift,
             query_layer=(query_layer * scale).flatten(0, 1),
-            query_bias=(query_layer @ shift).flatten(),
+            query_bias=query_bias.flatten(),
             value_layer=(value_layer * scale).flatten(1),
-            value_bias=(value_layer @ shift).sum(dim=1) + shift,
+            value_bias=value_bias,
+            seen_bias=seen_bias,
             heads=block.heads,
             forward=FoldedFeedForward.from_block(block),
         )
@@ -139,7 +155,8 @@ class FoldedBlock(NamedTuple):
     def values(self, rows: Tensor) -> Tensor:
         """Return `[…, h, d]`: what each row `[…, d]` adds to the rows that see it, unshifted."""
         each = self.value_layer.unflatten(1, (self.heads, -1)).transpose(0, 1).flatten(0, 1)
-        return F.linear(rows, each).view(*rows.shape[:-1], self.heads, -1)
+        bias = None if self.seen_bias is None else self.seen_bias.flatten()
+        return F.linear(rows, each, bias).view(*rows.shape[:-1], self.heads, -1)
 
     def residual(self, rows: Tensor) -> Tensor:
         """Return the rows themselves, less their mean."""

@@ -40,8 +40,8 @@ class ESASRecConfig(TransformerConfig):
 class GatedBlock(AttentionBlock):
     """One block of LiGR."""
 
-    def __init__(self, dim: int, heads: int, hidden: int) -> None:
-        super().__init__(dim, heads)
+    def __init__(self, dim: int, heads: int, hidden: int, bias: bool = False) -> None:
+        super().__init__(dim, heads, bias)
         self.attention_norm = nn.LayerNorm(dim)
         self.attention_gate = undrawn(dim, dim)  # W₁, b₁
         self.ffn_norm = nn.LayerNorm(dim)
@@ -81,7 +81,8 @@ class ESASRec(Transformer):
     def new_block(self) -> GatedBlock:
         """Return a gated block."""
         config = self.config
-        return GatedBlock(config.dim, config.n_heads, config.ff_factor * config.dim)
+        hidden = config.ff_factor * config.dim
+        return GatedBlock(config.dim, config.n_heads, hidden, config.attention_bias)
 
     def after_blocks(self, rows: Tensor) -> Tensor:
         """Normalize the rows, whose lengths nothing limits before."""

@@ -8,14 +8,15 @@ always has the same position.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whence.config import require_choice
 from whence.contract import ATTENTION_COLUMN, MEMORY, PAD, All
 from whence.errors import InputError
 from whence.models.base import Recommender, padding_columns, refuse_removal_from_attention
@@ -25,6 +26,9 @@ from whence.models.lookup import look_up_batch, look_up_few
 from whence.models.losses import LossName, check_loss, item_losses, mean_where, negatives_of
 from whence.models.tasks import AnyBatch, Batch, NextItem, Packed
 from whence.randomness import DropoutFunction, no_dropout
+
+EmbeddingInit = Literal["normal", "xavier"]
+LinearInit = Literal["xavier", "pytorch"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,14 @@ class TransformerConfig:
     """The share of values that training sets to 0."""
     init_std: float = 0.02
     """The standard deviation of new embeddings."""
+    embedding_init: EmbeddingInit = "normal"
+    """How new embeddings are drawn: from a normal distribution with init_std (normal), or uniformly
+    after Glorot and Bengio (2010) by the size of their table (xavier)."""
+    linear_init: LinearInit = "xavier"
+    """How new linear layers are drawn: after Glorot and Bengio (2010) with biases of 0 (xavier), or
+    as PyTorch draws them (pytorch)."""
+    attention_bias: bool = False
+    """Whether the four linear layers of attention have biases."""
     loss: LossName = "softmax"
     """What a right item is compared with: all items (softmax), n_negatives random items
     (sampled-softmax, gbce), or one that the user has not seen (bce)."""
@@ -60,7 +72,29 @@ class TransformerConfig:
             raise InputError(f"dropout must be at least 0 and below 1, not {self.dropout}.")
         if not 0 < self.init_std < math.inf:
             raise InputError(f"init_std must be a number above 0, not {self.init_std}.")
+        require_choice("embedding_init", self.embedding_init, EmbeddingInit)
+        require_choice("linear_init", self.linear_init, LinearInit)
         check_loss(self)
+
+
+def _draw_xavier(layer: nn.Linear, generator: torch.Generator) -> None:
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def _draw_as_pytorch(layer: nn.Linear, generator: torch.Generator) -> None:
+    """Draw what `nn.Linear` does: weights and biases uniformly, up to 1/√in_features."""
+    bound = 1 / math.sqrt(layer.in_features)
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    if layer.bias is not None:
+        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
+DRAW_LAYER: Final[Mapping[LinearInit, Callable[[nn.Linear, torch.Generator], None]]] = {
+    "xavier": _draw_xavier,
+    "pytorch": _draw_as_pytorch,
+}
 
 
 class Transformer(Recommender):
@@ -86,18 +120,26 @@ class Transformer(Recommender):
         self._initialize(generator)
 
     def _initialize(self, generator: torch.Generator) -> None:
-        """Draw embeddings from a normal distribution, layers after Glorot and Bengio (2010)."""
+        """Draw embeddings and linear layers as the configuration says."""
         for table in (self.item.data[1:], self.position.data):
-            nn.init.normal_(table, std=self.config.init_std, generator=generator)
+            self.draw_embeddings(table, len(table), generator)
+        draw = DRAW_LAYER[self.config.linear_init]
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight, generator=generator)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+                draw(layer, generator)
+
+    def draw_embeddings(self, rows: Tensor, table_rows: int, generator: torch.Generator) -> None:
+        """Draw some rows `[r, d]` of a table with this number of rows."""
+        if self.config.embedding_init == "xavier":
+            bound = math.sqrt(6 / (table_rows + self.config.dim))
+            nn.init.uniform_(rows, -bound, bound, generator=generator)
+        else:
+            nn.init.normal_(rows, std=self.config.init_std, generator=generator)
 
     def new_block(self) -> AttentionBlock:
         """Return a block whose weights are not drawn yet."""
-        return Block(self.config.dim, self.config.n_heads)
+        config = self.config
+        return Block(config.dim, config.n_heads, config.attention_bias)
 
     def after_blocks(self, rows: Tensor) -> Tensor:
         """Return the rows that score items, given those after the last block."""

@@ -36,7 +36,7 @@ def claim_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     verdicts = _claims_of_tables if study.tabulated else _claims
     headings: tuple[str, ...] = ("claim", "source", "comparison")
     judged: tuple[tuple[str, ...], ...] = tuple(
-        (claim.text, _source(claim), _comparison(study, claim, records)) for claim in study.claims
+        (claim.stem, _source(claim), _comparison(study, claim, records)) for claim in study.claims
     )
     if any(claim.own_thresholds for claim in study.claims):
         headings = (*headings, "our thresholds")
@@ -44,7 +44,8 @@ def claim_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
         judged = tuple((*row, own) for row, own in zip(judged, ours, strict=True))
     return [
         *(verdicts(study, title, own) for title, own in claims_by_title(study, records).items()),
-        StudyTable(JUDGED, headings, judged),
+        # All readings of a configuration are judged alike.
+        StudyTable(JUDGED, headings, tuple(dict.fromkeys(judged))),
     ]
 
 
@@ -143,10 +144,18 @@ def _comparison(study: Study, claim: Claim, records: Sequence[Record]) -> str:
     for record in [one for one in own if one.value is not None] or own:
         dataset = data.get(record.dataset, record.dataset)
         where = f"{models[record.model]} on {dataset}" if record.model else dataset
-        ways.setdefault(record.protocol, []).append(where)
+        ways.setdefault(_without_variant(claim, record.protocol), []).append(where)
     return "; ".join(
         way if len(ways) == 1 else f"{', '.join(of)}: {way}" for way, of in ways.items()
     )
+
+
+def _without_variant(claim: Claim, protocol: str) -> str:
+    """Return a protocol without the variant, if the claim is judged on several readings."""
+    if claim.readings_of is None:
+        return protocol
+    variant = claim.of.variant
+    return protocol.replace(f"{variant}, ", "").replace(f", {variant}", "")
 
 
 def _verdict(record: Record | None) -> str:

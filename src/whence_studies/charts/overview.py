@@ -8,7 +8,7 @@ from pathlib import Path
 
 from whence.errors import InputError
 from whence_studies.charts.claim_tables import CLAIMS, claims_by_title
-from whence_studies.claims import FAILS, HOLDS, PRINT_OUTSIDE, UNDECIDED
+from whence_studies.claims import FAILS, HOLDS, NOT_COMPARABLE, PRINT_OUTSIDE, UNDECIDED
 from whence_studies.records import Record, find_records, read_records, records_file
 from whence_studies.results import AGREES, HIGHER, LOWER, rows_done
 from whence_studies.study import Study
@@ -27,7 +27,8 @@ figures, claims and protocols. The records behind a page are in the JSON file of
 - **claims**: how many hold, do not hold, or stay undecided at 95 % confidence, over all datasets
   and models. *Transferred* claims are published for other models or data than ours and are counted
   apart: their verdicts are not about the paper. *Print outside the band*: the published value is
-  not in the band that the paper names for it, such as 0.71 called moderate.
+  not in the band that the paper names for it, such as 0.71 called moderate. *Not comparable*: the
+  variant is too far from the published values for a verdict.
 - **rows done**: how many trainings or table rows have all their values. The others are not run
   yet, or need data that cannot be shipped.
 
@@ -91,6 +92,7 @@ def claims_text(study: Study, records: Sequence[Record]) -> str:
                 "do not hold": found[FAILS],
                 "undecided": found[UNDECIDED],
                 PRINT_OUTSIDE: found[PRINT_OUTSIDE],
+                NOT_COMPARABLE: found[NOT_COMPARABLE],
             }
         )
         parts.append(counts if title == CLAIMS else f"transferred: {counts}")

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from whence_studies.claims import FAILS, HOLDS, PRINT_OUTSIDE, UNDECIDED
+from whence_studies.charts.reading_tables import dependence
+from whence_studies.claims import FAILS, HOLDS, NOT_COMPARABLE, PRINT_OUTSIDE, UNDECIDED
+from whence_studies.comparable import depends
 from whence_studies.records import NOT_RUN, Record, read_records, records_file
 from whence_studies.study import Claim, Study
 
@@ -20,7 +22,16 @@ PAPERS: Final = {
 """By the author's name in the sources of claims."""
 DEPENDS: Final = "depends"
 NOT_MEASURABLE: Final = "not measurable here"
-OUTCOMES: Final = (HOLDS, FAILS, DEPENDS, UNDECIDED, PRINT_OUTSIDE, NOT_RUN, NOT_MEASURABLE)
+OUTCOMES: Final = (
+    HOLDS,
+    FAILS,
+    DEPENDS,
+    UNDECIDED,
+    PRINT_OUTSIDE,
+    NOT_COMPARABLE,
+    NOT_RUN,
+    NOT_MEASURABLE,
+)
 PLURAL: Final = {HOLDS: "hold", FAILS: "do not hold", DEPENDS: "depend"}
 JUDGED: Final = (HOLDS, FAILS, UNDECIDED, PRINT_OUTSIDE)
 
@@ -31,9 +42,11 @@ Written by `python docs/examples/papers.py` from the committed records. Each lin
 what we find, as a comparison with a 95 % interval on every dataset and model that the claim is
 about. A link leads to the page with the figures, the comparison and the thresholds. *Depends*: it
 holds on some of them and does not hold on others. *Print outside the band*: the published value
-itself is not in the band that the claim names, so the band judges nothing. *Transferred*: the paper
-makes the claim about other models or data than those measured here, so the verdict is not about the
-paper.
+itself is not in the band that the claim names, so the band judges nothing. *Depends on
+initialisation*: the paper does not state its initial weights, and the claim holds with some
+comparable ones and not with others. *Not comparable*: the trained models do not come near the
+published recall or entropy of attention. *Transferred*: the paper makes the claim about other
+models or data than those measured here, so the verdict is not about the paper.
 """
 
 
@@ -48,19 +61,28 @@ class ClaimLine:
     @property
     def outcome(self) -> str:
         """One word for all datasets and models."""
+        if self.claim.readings_of and any(map(depends, self._by_place())):
+            return dependence(self.study)
         found = {one.verdict for one in self.records} & set(JUDGED)
         if not found:
-            run = all(one.verdict != NOT_RUN for one in self.records)
-            return NOT_MEASURABLE if run else NOT_RUN
+            every = {one.verdict for one in self.records}
+            return next((one for one in (NOT_RUN, NOT_COMPARABLE) if one in every), NOT_MEASURABLE)
         if {HOLDS, FAILS} <= found:
             return DEPENDS
         return UNDECIDED if UNDECIDED in found else next(one for one in JUDGED if one in found)
+
+    def _by_place(self) -> list[list[str]]:
+        """The verdicts of each dataset and model, one for each reading."""
+        places: dict[tuple[str, str | None], list[str]] = {}
+        for one in self.records:
+            places.setdefault((one.dataset, one.model), []).append(one.verdict)
+        return list(places.values())
 
     @property
     def counts(self) -> str:
         """How often it has each verdict."""
         verdicts = Counter(
-            one.verdict if one.verdict in (*JUDGED, NOT_RUN) else NOT_MEASURABLE
+            one.verdict if one.verdict in (*JUDGED, NOT_COMPARABLE, NOT_RUN) else NOT_MEASURABLE
             for one in self.records
         )
         named = [f"{one} {verdicts[one]}×" for one in OUTCOMES if verdicts[one]]
@@ -94,15 +116,20 @@ def _lines(studies: Sequence[Study], folder: Path) -> Iterator[ClaimLine]:
         if not records_file(study.id, folder).exists():
             continue
         records = read_records(study.id, folder)
+        by_stem: dict[str, list[Claim]] = {}
         for claim in study.claims:
-            own = [one for one in records if one.row == claim.text]
+            by_stem.setdefault(claim.stem, []).append(claim)
+        for claims in by_stem.values():
+            texts = {claim.text for claim in claims}
+            own = [one for one in records if one.row in texts]
             if own:
-                yield ClaimLine(study, claim, own)
+                yield ClaimLine(study, claims[0], own)
 
 
 def _summary(lines: Sequence[ClaimLine]) -> str:
     found = Counter(one.outcome for one in lines)
-    counts = ", ".join(f"{found[one]} {PLURAL.get(one, one)}" for one in OUTCOMES if found[one])
+    outcomes = dict.fromkeys((*OUTCOMES, *found))
+    counts = ", ".join(f"{found[one]} {PLURAL.get(one, one)}" for one in outcomes if found[one])
     return f"{len(lines)} claims: {counts}.\n"
 
 
@@ -113,5 +140,5 @@ def _table(lines: Sequence[ClaimLine]) -> str:
         if one.claim.transferred_from:
             source = f"{source}, of {one.claim.transferred_from}"
         link = f"[{one.outcome}](../results/{one.study.id}.md#claims)"
-        rows.append(f"| {one.claim.text} | {source} | {link} | {one.counts} | {one.seeds or '–'} |")
+        rows.append(f"| {one.claim.stem} | {source} | {link} | {one.counts} | {one.seeds or '–'} |")
     return "\n".join(rows) + "\n"

@@ -28,6 +28,7 @@ from whence_studies.claims import (
     BANDS,
     FAILS,
     HOLDS,
+    NOT_COMPARABLE,
     PRINT_OUTSIDE,
     UNDECIDED,
     VERDICTS,
@@ -39,8 +40,16 @@ from whence_studies.study import Cell, Claim, Study
 
 HERE, PUBLISHED = "here, with 95 % interval over seeds", "published, to its precision"
 HERE_OVER_USERS = "here, with 95 % interval over users"
-PRINT, OPEN = "#d9a441", "#8a94a0"
-VERDICT_COLOURS = {HOLDS: FOR, UNDECIDED: OPEN, FAILS: AGAINST, PRINT_OUTSIDE: PRINT}
+PRINT, OPEN, APART = "#d9a441", "#8a94a0", "#d5d9de"
+VERDICT_COLOURS = {
+    HOLDS: FOR,
+    UNDECIDED: OPEN,
+    FAILS: AGAINST,
+    PRINT_OUTSIDE: PRINT,
+    NOT_COMPARABLE: APART,
+}
+RARE = (PRINT_OUTSIDE, NOT_COMPARABLE)
+"""Verdicts that few studies have; they are in the key of these alone."""
 CLAIM_WIDTH = 560
 DASHED = "dashed: the limit; a claim is decided if the whole interval is on one side of it"
 
@@ -173,11 +182,8 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     ]
     names = list(dict.fromkeys(row["name"] for row in rows))
     panels = list(dict.fromkeys(row["claim"] for row in rows))
-    # A verdict that few studies have is in the key of these alone.
     verdicts = [
-        one
-        for one in VERDICTS
-        if one != PRINT_OUTSIDE or any(row["verdict"] == one for row in rows)
+        one for one in VERDICTS if one not in RARE or any(row["verdict"] == one for row in rows)
     ]
     scale = alt.Scale(domain=verdicts, range=[VERDICT_COLOURS[one] for one in verdicts])
     colour = alt.Color("verdict:N", title=None, scale=scale)

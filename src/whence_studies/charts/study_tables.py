@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from whence_studies.charts.cells import (
     ABSENT,
@@ -14,6 +14,8 @@ from whence_studies.charts.cells import (
 )
 from whence_studies.charts.claim_tables import claim_tables
 from whence_studies.charts.printed_tables import printed_tables
+from whence_studies.charts.reading_tables import reading_tables
+from whence_studies.comparable import RecordIndex
 from whence_studies.measurements.measurement import (
     BarPlot,
     Figure,
@@ -34,16 +36,17 @@ LEGEND = (
 OVER_USERS = "Intervals over users instead of seeds: {}."
 ELSEWHERE = "Published elsewhere"
 
-RecordIndex = Mapping[tuple[str, str | None, str, str], Record]
-"""By data, model, variant and column."""
-
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     """Return the tables of measured values, of figures, and of claims, in this order."""
     claims = {claim.text for claim in study.claims}
     cells = [record for record in records if record.row not in claims]
     judged = [record for record in records if record.row in claims]
-    return [*_value_tables(study, cells), *(claim_tables(study, judged) if judged else [])]
+    return [
+        *_value_tables(study, cells),
+        *reading_tables(study, cells, judged),
+        *(claim_tables(study, judged) if judged else []),
+    ]
 
 
 def group_title(study: Study, group: str, variant: str) -> str:
@@ -68,20 +71,28 @@ def _value_tables(study: Study, cells: Sequence[Record]) -> list[StudyTable]:
 
 
 def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable:
-    """One column of the records: datasets down, variants across."""
+    """One column of the records: datasets down, variants across, or the other way round."""
     found = {(record.dataset, record.model, record.row): record for record in records}
+
+    def text(cell: Cell) -> str:
+        if not study.trains(cell.model, cell.variant):
+            return ""
+        return cell_text(found[study.record_key(cell)], study.published_text(column, cell))
+
+    places = [(model, dataset) for model in study.models for dataset in study.datasets]
+    if study.variants_down:
+        rows = [
+            (variant, *(text(Cell(dataset, model, variant)) for model, dataset in places))
+            for variant in study.variants
+        ]
+        across = (", ".join(_model_and_dataset(study, *place)) for place in places)
+        return _described(study, column, ("variant", *across), rows, records, len(places))
     rows = [
         (
             *_model_and_dataset(study, model, dataset),
-            *(
-                cell_text(found[study.record_key(cell)], study.published_text(column, cell))
-                if study.trains(model, cell.variant)
-                else ""
-                for cell in (Cell(dataset, model, variant) for variant in study.variants)
-            ),
+            *(text(Cell(dataset, model, variant)) for variant in study.variants),
         )
-        for model in study.models
-        for dataset in study.datasets
+        for model, dataset in places
     ]
     headings = (*model_headings(study), *study.variants)
     return _described(study, column, headings, rows, records, len(study.variants))

@@ -11,7 +11,7 @@ the estimators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +58,8 @@ ASKED: Final = {
 }
 """By symbol: the explainer, and which of its draws."""
 OF_HEADS: Final = ("α first 1", "α first 2")
+QUICK: Final = tuple(symbol for symbol in ASKED if symbol not in ("φ", "φ′", *OF_HEADS))
+"""What takes little time: without φ, whose coalitions no two histories share."""
 
 BY_SIZE: Final = (
     ("∇", "α first"),
@@ -104,6 +106,14 @@ TOP_HEAVY: Final = tuple(
 P_VALUES: Final = tuple(f"log₁₀ p of μ log < μ lin (|{phi}|, α first)" for phi in SHAPLEY)
 SPREAD_OUT: Final = (*RHOS, *TOP_HEAVY, *(f"entropy of {symbol}" for symbol in ENTROPIES))
 COLUMNS: Final = (*SPREAD_OUT, *map(spread, SPREAD_OUT), *P_VALUES)
+LARGEST: Final = "largest entropy"
+"""The column of the entropy that uniform attention would have on the same points."""
+QUICK_SPREAD_OUT: Final = (
+    *(rho(*pair) for pair in BY_SIZE if {*pair} <= {*QUICK, "φ*"}),
+    *(f"ρ({one}, {two})" for one, two in SIGNED if two == "φ*"),
+    *(f"entropy of {symbol}" for symbol in ENTROPIES),
+)
+QUICK_COLUMNS: Final = (*QUICK_SPREAD_OUT, LARGEST, *map(spread, QUICK_SPREAD_OUT))
 
 
 def _bin(column: str, number: int) -> str:
@@ -124,18 +134,34 @@ CURVES: Final = {
 }
 
 
+Measured = dict[str, tuple[float, int]]
+"""By column, the value of one model and its number of points."""
+
+
 def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColumn]:
     """Return every column of every seed's model, on the same points."""
+    return _of_every_seed(subject, options, measure_model, f"{PRINTED_DRAWS}, φ* from 4,096")
+
+
+def quick_agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColumn]:
+    """Return the same without φ, with the largest entropy that there can be."""
+    return _of_every_seed(subject, options, measure_quickly, "φ* from 4,096 coalitions")
+
+
+def _of_every_seed(
+    subject: MeasuredRun,
+    options: PointSample,
+    measure: Callable[[Recommender, Cases, int], Measured],
+    draws: str,
+) -> dict[str, SeedColumn]:
     cases = draw_points(subject.split, subject.held, options)
     seeds = progress_bar(
         "comparing", len(subject.run.models), subject.show_progress, transient=True
     )
-    found = [
-        measure_model(model, cases, seed) for seed, model in seeds.track(subject.run.models.items())
-    ]
+    found = [measure(model, cases, seed) for seed, model in seeds.track(subject.run.models.items())]
     protocol = (
         f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
-        f"the target is the next item; {PRINTED_DRAWS}, φ* from 4,096"
+        f"the target is the next item; {draws}"
     )
     return {
         column: SeedColumn(
@@ -149,16 +175,10 @@ def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColum
     }
 
 
-def measure_model(model: Recommender, cases: Cases, seed: int) -> dict[str, tuple[float, int]]:
+def measure_model(model: Recommender, cases: Cases, seed: int) -> Measured:
     """Return each column of the model of this seed, with its number of points."""
     points = per_point(explain_points(model, cases, ASKED, seed))
-    columns: dict[str, tuple[float, int]] = {}
-    for column, values in points.items():
-        defined = values[~np.isnan(values)]
-        if len(defined) < 2:
-            continue
-        columns[column] = float(defined.mean()), len(defined)
-        columns[spread(column)] = float(defined.std(ddof=1)), len(defined)
+    columns = _over_points(points)
     for phi, column in zip(SHAPLEY, P_VALUES, strict=True):
         logarithmic, linear = (points[f"{mu}(|{phi}|, α first)"] for mu in ("μ log", "μ lin"))
         both = ~np.isnan(logarithmic) & ~np.isnan(linear)
@@ -169,6 +189,26 @@ def measure_model(model: Recommender, cases: Cases, seed: int) -> dict[str, tupl
         counts, _ = np.histogram(defined, bins=BINS, range=(-1, 1))
         for number, count in enumerate(counts):
             columns[_bin(column, number)] = float(count / len(defined)), len(defined)
+    return columns
+
+
+def measure_quickly(model: Recommender, cases: Cases, seed: int) -> Measured:
+    """Return each quick column of the model of this seed, with its number of points."""
+    explained = explain_points(model, cases, QUICK, seed)
+    largest = np.log2(explained.parts.sum(axis=1))
+    columns = _over_points(per_point(explained) | {LARGEST: largest})
+    return {column: columns[column] for column in QUICK_COLUMNS if column in columns}
+
+
+def _over_points(points: Mapping[str, Floats]) -> Measured:
+    """Return the mean of each column over the points, and its standard deviation."""
+    columns: Measured = {}
+    for column, values in points.items():
+        defined = values[~np.isnan(values)]
+        if len(defined) < 2:
+            continue
+        columns[column] = float(defined.mean()), len(defined)
+        columns[spread(column)] = float(defined.std(ddof=1)), len(defined)
     return columns
 
 
@@ -241,3 +281,4 @@ def per_point(explained: PointExplanations) -> dict[str, Floats]:
 
 
 MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES, edition=2)
+QUICK_MEASUREMENT: Final = Measurement(QUICK_COLUMNS, quick_agreement, PointSample)

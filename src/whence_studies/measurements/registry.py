@@ -80,6 +80,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "maps": map_neighbours.MEASUREMENT,
     "sentences": sentences.MEASUREMENT,
     "published-negatives": published_accuracy.MEASUREMENT,
+    "quick-agreement": explainer_agreement.QUICK_MEASUREMENT,
     "together": seed_ensembles.MEASUREMENT,
     "truth": true_causes.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),

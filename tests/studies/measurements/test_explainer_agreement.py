@@ -23,7 +23,14 @@ from whence.explainers.shapley import Shapley
 from whence.explainers.shapley_printed import PrintedShapley
 from whence.models import Recommender
 from whence.run import Run
-from whence_studies.measurements.explainer_agreement import HISTOGRAMS, MEASUREMENT, agreement
+from whence_studies.measurements.explainer_agreement import (
+    HISTOGRAMS,
+    LARGEST,
+    MEASUREMENT,
+    QUICK_COLUMNS,
+    agreement,
+    quick_agreement,
+)
 from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.point_sample import PointSample, draw_points
 
@@ -42,10 +49,14 @@ def users() -> Split:
     return last_two(interactions_of(chosen))
 
 
-def measured(users: Split, *models: Recommender) -> dict[str, SeedColumn]:
+def measured_run(users: Split, *models: Recommender) -> MeasuredRun:
     catalog = Catalog(pa.table({"item": list(range(ITEMS))}))
     run = Run("sasrec", {}, {}, {}, catalog, dict(enumerate(models)), metrics={})
-    return agreement(MeasuredRun(run, users, "validation", False), PointSample(POINTS))
+    return MeasuredRun(run, users, "validation", False)
+
+
+def measured(users: Split, *models: Recommender) -> dict[str, SeedColumn]:
+    return agreement(measured_run(users, *models), PointSample(POINTS))
 
 
 def importances(model: Recommender, seed: int, history: list[int], target: int) -> Importances:
@@ -170,6 +181,27 @@ def test_every_column_equals_loops_over_points(users: Split, name: str, heads: i
                 assert below(upto, counted + 1e-12 * np.sign(rounding)).all()
     assert found["ρ(∇, α)"].n == POINTS
     assert found["ρ(∇, α)"].protocol.startswith("15 validation events, last-two split by")
+
+
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
+def test_the_quick_columns_are_the_same_without_the_printed_estimate(
+    users: Split, name: str
+) -> None:
+    """The largest entropy is that of equal weights on the items that the model reads."""
+    model = TRANSFORMERS[name](heads=1, length=LENGTH, items=ITEMS)
+    quick = quick_agreement(measured_run(users, model), PointSample(POINTS))
+    assert tuple(quick) == QUICK_COLUMNS
+    assert not any("|φ|" in column or "φ′" in column for column in quick)
+    every = measured(users, model)
+    for column, found in quick.items():
+        if column != LARGEST:
+            assert found.per_seed == pytest.approx(every[column].per_seed), column
+            assert found.n == every[column].n
+    cases = draw_points(users, "validation", PointSample(POINTS))
+    lengths = np.minimum(cases.ends - cases.starts, LENGTH)
+    uniform = [stats.entropy(np.ones(length), base=2) for length in lengths]
+    assert quick[LARGEST].per_seed == pytest.approx([np.mean(uniform)])
+    assert quick["entropy of α first"].per_seed[0] < quick[LARGEST].per_seed[0]
 
 
 def test_sampled_estimates_differ_between_draws(users: Split) -> None:
