@@ -27,6 +27,7 @@ from whence.ranking import batch_and_targets
 from whence.trust.agreement.rank_agreement import (
     centred_ranks,
     correlate,
+    kendall,
     mu_lin,
     mu_log,
     signed_rank,
@@ -77,6 +78,16 @@ BY_SIZE: Final = (
     ("∇", "α first 2"),
     ("α first 1", "α first 2"),
 )
+BY_PAIRS: Final = (
+    ("∇", "α first"),
+    ("∇", "α last"),
+    ("∇", "α"),
+    ("φ", "α first"),
+    ("φ", "α"),
+    ("φ*", "α first"),
+    ("φ*", "α"),
+)
+"""Kendall's τ, which counts pairs of items in the same order, stands next to Spearman's ρ."""
 SIGNED: Final = (("LOO", "φ"), ("LOO", "φ*"), ("LOO p", "φ"), ("LOO p", "φ*"))
 TOP: Final = 3
 SHAPLEY: Final = ("φ", "φ*")
@@ -90,6 +101,11 @@ def rho(one: str, other: str) -> str:
     return f"ρ({_by_size(one)}, {_by_size(other)})"
 
 
+def tau(one: str, other: str) -> str:
+    """Return the column of the same by Kendall's coefficient."""
+    return f"τ({_by_size(one)}, {_by_size(other)})"
+
+
 def _by_size(symbol: str) -> str:
     return f"|{symbol}|" if symbol.startswith("φ") else symbol
 
@@ -100,16 +116,20 @@ def spread(column: str) -> str:
 
 
 RHOS: Final = (*(rho(*pair) for pair in BY_SIZE), *(f"ρ({one}, {two})" for one, two in SIGNED))
-TOP_HEAVY: Final = tuple(
-    f"{measure}(|{phi}|, α first)" for phi in SHAPLEY for measure in ("μ log", "μ lin", f"J{TOP}")
+TAUS: Final = tuple(tau(*pair) for pair in BY_PAIRS)
+TOP_HEAVY: Final = (
+    *(f"{name}(|{phi}|, α first)" for phi in SHAPLEY for name in ("μ log", "μ lin", f"J{TOP}")),
+    *(f"J{TOP}({phi}, α first)" for phi in SHAPLEY),
 )
+"""The last ones take the items with the largest signed values, not with the largest sizes."""
 P_VALUES: Final = tuple(f"log₁₀ p of μ log < μ lin (|{phi}|, α first)" for phi in SHAPLEY)
-SPREAD_OUT: Final = (*RHOS, *TOP_HEAVY, *(f"entropy of {symbol}" for symbol in ENTROPIES))
+SPREAD_OUT: Final = (*RHOS, *TAUS, *TOP_HEAVY, *(f"entropy of {symbol}" for symbol in ENTROPIES))
 COLUMNS: Final = (*SPREAD_OUT, *map(spread, SPREAD_OUT), *P_VALUES)
 LARGEST: Final = "largest entropy"
 """The column of the entropy that uniform attention would have on the same points."""
 QUICK_SPREAD_OUT: Final = (
     *(rho(*pair) for pair in BY_SIZE if {*pair} <= {*QUICK, "φ*"}),
+    *(tau(*pair) for pair in BY_PAIRS if {*pair} <= {*QUICK, "φ*"}),
     *(f"ρ({one}, {two})" for one, two in SIGNED if two == "φ*"),
     *(f"entropy of {symbol}" for symbol in ENTROPIES),
 )
@@ -258,6 +278,11 @@ def per_point(explained: PointExplanations) -> dict[str, Floats]:
         for one, other in BY_SIZE
         if {one, other} <= ranks.keys()
     }
+    found |= {
+        tau(one, other): kendall(sizes[one], sizes[other], parts)
+        for one, other in BY_PAIRS
+        if {one, other} <= sizes.keys()
+    }
     signed = {
         symbol: centred_ranks(scores[symbol], parts)
         for symbol in dict.fromkeys(symbol for pair in SIGNED for symbol in pair)
@@ -274,11 +299,12 @@ def per_point(explained: PointExplanations) -> dict[str, Floats]:
             found[f"μ log(|{phi}|, α first)"] = mu_log(*both)
             found[f"μ lin(|{phi}|, α first)"] = mu_lin(*both)
             found[f"J{TOP}(|{phi}|, α first)"] = top_jaccard(*both, TOP)
+            found[f"J{TOP}({phi}, α first)"] = top_jaccard(scores[phi], *both[1:], TOP)
     for symbol in ENTROPIES:
         if symbol in sizes:
             found[f"entropy of {symbol}"] = entropy(sizes[symbol], parts)
     return found
 
 
-MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES, edition=2)
+MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES, edition=3)
 QUICK_MEASUREMENT: Final = Measurement(QUICK_COLUMNS, quick_agreement, PointSample)

@@ -111,7 +111,7 @@ def mu(one: Floats, two: Floats, logarithmic: bool) -> float:
 
 def of_point(column: str, said: Importances) -> float:
     """What the name of a column asks for."""
-    found = re.fullmatch(r"(ρ|μ log|μ lin|J3)\((.*), (.*)\)", column)
+    found = re.fullmatch(r"(ρ|τ|μ log|μ lin|J3)\((.*), (.*)\)", column)
     if found is None:
         weights = said[column.removeprefix("entropy of ")]
         return float(stats.entropy(weights / weights.sum(), base=2))
@@ -122,6 +122,8 @@ def of_point(column: str, said: Importances) -> float:
     match what:
         case "ρ":
             return float(stats.spearmanr(one, two).statistic)
+        case "τ":
+            return float(stats.kendalltau(one, two).statistic)
         case "J3":
             top, other = ({*np.argsort(-sizes)[:3].tolist()} for sizes in (one, two))
             return len(top & other) / len(top | other)
