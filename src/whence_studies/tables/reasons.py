@@ -171,7 +171,7 @@ class _Work:
 
     def rows(self, generator: Generator) -> list[tuple[str, Callable[[], list[Scores]]]]:
         """Return the rows of a generator's table, and how to fill them."""
-        learned: dict[str, Callable[..., Calibrator]] = {
+        learned: dict[str, Callable[[], Calibrator]] = {
             SAME: partial(self._of_kinds, [generator]),
             ANOTHER: partial(self._of_kinds, [one for one in GENERATORS if one != generator]),
             DEFAULT: self.default,
@@ -198,7 +198,13 @@ class _Work:
         each += [
             (
                 f"{SAME}, {FIVE}, without {check}",
-                partial(_scored, reported, ALL_SEEDS, learned[SAME], words),
+                partial(
+                    _scored,
+                    reported,
+                    ALL_SEEDS,
+                    partial(self._of_kinds, [generator], words),
+                    words,
+                ),
             )
             for check, words in BY_CHECK.items()
         ]
@@ -261,11 +267,11 @@ class _Work:
 def _scored(
     worlds: Callable[[], Iterable[Mapping[str, Lesson]]],
     lesson: str,
-    learn: Callable[..., Calibrator],
+    learn: Callable[[], Calibrator],
     without: Sequence[str] = (),
 ) -> list[Scores]:
     """Score what a calibrator says on some worlds."""
-    calibrator = learn(without) if without else learn()
+    calibrator = learn()
     return [scores_of(one[lesson], calibrator, without) for one in worlds()]
 
 
