@@ -35,7 +35,7 @@ def bound_of(
         other = value_of(study, requirement.towards, cell, records)
         if other is None:
             return None
-        away = requirement.share * abs(other - float(printed))
+        return float(printed) + requirement.share * (other - float(printed))
     return float(printed) + (away if requirement.expect == "not higher" else -away)
 
 

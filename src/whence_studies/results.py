@@ -11,7 +11,10 @@ from typing import NamedTuple
 from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
+    BOOTSTRAP,
     NOT_COMPARABLE,
+    OVER_SEEDS,
+    OVER_USERS,
     UNDECIDED,
     Estimate,
     claim_protocol,
@@ -94,7 +97,7 @@ class StudyResults:
             model=name,
             row=claim.text,
             column=places[0][1],
-            protocol=claim_protocol(claim, not claim.between_datasets, is_over_users(places[0][1])),
+            protocol=claim_protocol(claim, not claim.between_datasets, _interval_of(places[0][1])),
         )
         there = [side for side in sides if side is not None]
         if len(there) < len(places) or claim.between_datasets:
@@ -189,15 +192,21 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
                 **estimate._asdict(),
                 n=of.n,
                 seeds=of.seeds,
-                protocol=claim_protocol(claim, False, is_over_users(of.column)),
+                protocol=claim_protocol(claim, False, _interval_of(of.column)),
             )
         judged = _judged(claim, record, study.printed_side(claim, *place))
-        apart = any(is_comparable(study, cell, cells) is False for cell, _ in places)
-        if apart and judged.interval is not None:
-            return replace(judged, verdict=NOT_COMPARABLE, at_half=None, at_double=None)
-        return judged
+        comparable = [is_comparable(study, cell, cells) for cell, _ in places]
+        if judged.interval is None or all(comparable):
+            return judged
+        verdict = NOT_COMPARABLE if False in comparable else NOT_RUN
+        return replace(judged, verdict=verdict, at_half=None, at_double=None)
 
     return [judge(record) for record in records]
+
+
+def _interval_of(column: str) -> str:
+    """Return what the interval of a measured column is over."""
+    return OVER_USERS if is_over_users(column) else OVER_SEEDS
 
 
 def _judged(claim: Claim, record: Record, printed: str | None = None) -> Record:
@@ -228,6 +237,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
         ]
         of = sides[0] if estimate is not None else None
         origin = next((one for one in sides if one is not None), cells[0])
+        interval = OVER_SEEDS if of is None or of.spread is not None else BOOTSTRAP
         record = Record(
             study=study.id,
             dataset=claim.of.dataset or "",
@@ -238,7 +248,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             seeds=() if of is None else of.seeds,
             published=None,
             verdict=absent[0] if absent else UNDECIDED,
-            protocol=claim_protocol(claim, False),
+            protocol=claim_protocol(claim, False, interval),
             machine=origin.machine,
             command=origin.command,
         )

@@ -353,9 +353,10 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
 
 
 def draw_wide_config(generator: Generator, seed: int) -> CausalConfig:
-    """Draw the parameters of a world as sparse and as finely divided as real data can be.
+    """Draw the parameters of a world with more items than those of `draw_config`.
 
-    It has more items, of which users may see fewer, and more groups than those of `draw_config`.
+    Users may choose fewer of them, and have finer tastes: most such worlds have more groups than
+    there are names for them.
     """
     rng = np.random.default_rng(np.random.SeedSequence([GENERATORS.index(generator), seed, 1]))
 

@@ -110,7 +110,10 @@ def _lowest(worlds: Sequence[Scores], sure: float) -> Estimate:
 
 
 def _calibration(kind: Kind, worlds: Sequence[Scores], _sure: float) -> Estimate:
-    """Return the error over the cases of all worlds, with a bootstrap over the worlds."""
+    """Return the error over the cases of all worlds, with a basic bootstrap over the worlds.
+
+    Worlds that are drawn twice make the error larger, which the basic interval corrects.
+    """
     value = Scores.joined(worlds).calibration_error(kind)
     if np.isnan(value):
         return Estimate()
@@ -121,7 +124,7 @@ def _calibration(kind: Kind, worlds: Sequence[Scores], _sure: float) -> Estimate
     ]
     values = [one.calibration_error(kind) for one in drawn]
     low, high = np.nanquantile(values, [0.025, 0.975])
-    return Estimate(value, None, (float(low), float(high)))
+    return Estimate(value, None, (max(0.0, float(2 * value - high)), float(2 * value - low)))
 
 
 COLUMNS: Final[Mapping[str, Column]] = {
@@ -297,7 +300,7 @@ def _records(
             seeds=() if estimate is None else draws,
             published=None,
             verdict=NOT_RUN if estimate is None else UNPUBLISHED,
-            protocol=f"{table}; {plan.words_of(users)}",
+            protocol=f"{table}; {plan.words_of(users, row.startswith(DEFAULT))}",
             machine=machine(device),
             command=study.command if device == "cpu" else f"{study.command} --device {device}",
         )
