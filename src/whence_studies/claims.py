@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from whence.measure import mean_over_seeds
-from whence_studies.study import Claim, Expectation
+from whence_studies.declared_claims import Claim, Expectation
 
 BANDS: dict[Expectation, tuple[float, float]] = {
     "weak": (-math.inf, 0.3),

@@ -25,10 +25,11 @@ from whence_studies.claims import (
     welch_difference,
 )
 from whence_studies.comparable import index_records, is_comparable
+from whence_studies.declared_claims import Claim, ClaimSide
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, is_over_users
 from whence_studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
-from whence_studies.study import Cell, Claim, ClaimSide, Study
+from whence_studies.study import Cell, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
 UNPUBLISHED = "not published"

@@ -8,7 +8,8 @@ from whence.errors import InputError
 from whence.reasons.judgement import SURE
 from whence.reasons.scoring import CLEAR
 from whence.reasons.teaching import WorldLessons
-from whence.worlds.designs import GENERATORS, Generator, draw_config, draw_wide_config
+from whence.worlds.designs import GENERATORS, Generator
+from whence.worlds.drawing import draw_config, draw_wide_config
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from whence_studies.charts.cells import ABSENT
 from whence_studies.charts.claim_tables import JUDGED
 from whence_studies.charts.study_charts import study_charts
 from whence_studies.charts.study_tables import ALONE, LEGEND, study_tables
+from whence_studies.declared_claims import Claim, ClaimSide
 from whence_studies.measurements.measurement import LinePlot, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
 from whence_studies.records import Record
 from whence_studies.results import StudyResults
-from whence_studies.study import Claim, ClaimSide, Study, find_study
+from whence_studies.study import Study, find_study
 
 ROWS = [
     (model, dataset)
