@@ -64,7 +64,10 @@ def _numbers(
         OF_ALL: [root_mean_square(of_all - given)] * len(models),
     }
     protocol = f"{events}; in points of it; an item without training ratings has the mean of all"
-    return {name: _column(values, len(cases), protocol, "lower") for name, values in found.items()}
+    return {
+        name: _column(values, len(cases), protocol, "lower is better")
+        for name, values in found.items()
+    }
 
 
 def mean_ratings(split: Split) -> tuple[Floats, float]:
@@ -97,7 +100,10 @@ def _classes(
         if count == len(CLASSES):
             found.setdefault(TOLD, []).append(_per_cent(_told_apart(logits) == true))
     protocol = f"{events}; most probable of {count} classes"
-    return {name: _column(values, len(cases), protocol, "higher") for name, values in found.items()}
+    return {
+        name: _column(values, len(cases), protocol, "higher is better")
+        for name, values in found.items()
+    }
 
 
 @torch.no_grad()

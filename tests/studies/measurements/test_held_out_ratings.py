@@ -63,8 +63,8 @@ def classes_of(model: Recommender, data: Interactions, user: int, item: int) -> 
     cases = last_two(data).held["test"][user : user + 1]
     assert isinstance(model, HasClasses)
     with torch.no_grad():
-        found: list[float] = model.classes(model.read(cases, 50), torch.tensor([[item]])).tolist()
-    return found[0][0]  # type: ignore[return-value]
+        logits = model.classes(model.read(cases, 50), torch.tensor([[item]]))[0, 0]
+    return [one.item() for one in logits]
 
 
 @pytest.mark.parametrize("model", ["intrp-ncf", "content-ncf"])
@@ -86,7 +86,7 @@ def test_errors_of_ratings_and_of_means(model: str, data: Interactions, asked: A
     assert found[OF_ITEM].per_seed == pytest.approx([np.sqrt(np.mean(of_items))] * 2)
     of_all = [(overall - given) ** 2 for *_, given in came]
     assert found[OF_ALL].per_seed == pytest.approx([np.sqrt(np.mean(of_all))] * 2)
-    assert {(one.n, one.direction) for one in found.values()} == {(len(came), "lower")}
+    assert {(one.n, one.direction) for one in found.values()} == {(len(came), "lower is better")}
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
