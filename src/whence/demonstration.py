@@ -114,7 +114,7 @@ def default_data() -> str:
 
 
 def _shown_user(run: Run) -> tuple[object, str]:
-    """Return, of users with histories of usual length, the one with most reasons, and why."""
+    """Return, of users with histories of usual length, the one with the most reasons, and why."""
     data, model = run.interactions, run.whole
     order = np.argsort(np.diff(data.offsets), kind="stable")
     middle = max(0, (len(order) - SHOWN_AMONG) // 2)
@@ -132,7 +132,7 @@ def _shown_user(run: Run) -> tuple[object, str]:
         )
     most = int(np.bincount(np.nonzero(unseen)[0][said]).argmax())
     return data.users["user"][int(users[most])].as_py(), (
-        f"Of {of}, this one has most reasons. Of their {len(told):,} recommendations, "
+        f"Of {of}, this one has the most reasons. Of their {len(told):,} recommendations, "
         f"{said.sum():,} have a reason that is sure."
     )
 

@@ -11,6 +11,7 @@ from whence.errors import InputError, did_you_mean
 from whence.trust.stability.seed_pairs import check_interval_over
 from whence_studies.cache import resolve_settings
 from whence_studies.claims import BANDS
+from whence_studies.declared_claims import Claim
 from whence_studies.measurements.measurement import BarPlot
 from whence_studies.measurements.registry import (
     MEASUREMENTS,
@@ -18,7 +19,7 @@ from whence_studies.measurements.registry import (
     figures_of,
     is_over_users,
 )
-from whence_studies.study import REASONS, SKIPS, TOYS, Claim, Study
+from whence_studies.study import REASONS, SKIPS, TOYS, Study
 from whence_studies.tables.dataset_statistics import COUNTS
 
 BETWEEN_SEEDS: Final = frozenset(("stability", "class-stability", "confidence"))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from whence.measure import mean_over_seeds
-from whence_studies.study import Claim, Expectation
+from whence_studies.declared_claims import Claim, Expectation
 
 BANDS: dict[Expectation, tuple[float, float]] = {
     "weak": (-math.inf, 0.3),
@@ -84,11 +84,17 @@ def welch_difference(of: tuple[float, float, int], than: tuple[float, float, int
     return Estimate(value, None, (value - reach, value + reach))
 
 
-def claim_protocol(claim: Claim, paired: bool = True, over_users: bool = False) -> str:
-    """Return what is compared, in words."""
-    interval = "interval over users" if over_users else "t-interval"
+OVER_SEEDS, OVER_USERS = "t-interval", "interval over users"
+"""The intervals of means over seeds."""
+BOOTSTRAP = "bootstrap interval"
+"""That of a figure of all seeds together."""
+
+
+def claim_protocol(claim: Claim, paired: bool = True, interval: str = OVER_SEEDS) -> str:
+    """Return what is compared, in words; `interval` is what a single side has."""
+    mean = "" if interval == BOOTSTRAP else "mean over seeds of "
     beyond = f" by more than {claim.margin:g}" if claim.margin else ""
-    alone = f"mean over seeds of “{str(claim.of) or claim.column}”, 95 % {interval}"
+    alone = f"{mean}“{str(claim.of) or claim.column}”, 95 % {interval}"
     if claim.expect in BANDS:
         return f"{alone}; expected {claim.expect} ({_band_text(BANDS[claim.expect])})"
     if claim.than is None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whence_studies.claims import FAILS, HOLDS
+from whence_studies.declared_claims import Requirement
 from whence_studies.records import Record
-from whence_studies.study import Cell, Requirement, Study
+from whence_studies.study import Cell, Study
 
 RecordIndex = Mapping[tuple[str, str | None, str, str], Record]
 """By data, model, variant and column."""
@@ -35,7 +36,7 @@ def bound_of(
         other = value_of(study, requirement.towards, cell, records)
         if other is None:
             return None
-        away = requirement.share * abs(other - float(printed))
+        return float(printed) + requirement.share * (other - float(printed))
     return float(printed) + (away if requirement.expect == "not higher" else -away)
 
 

@@ -11,7 +11,10 @@ from typing import NamedTuple
 from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
+    BOOTSTRAP,
     NOT_COMPARABLE,
+    OVER_SEEDS,
+    OVER_USERS,
     UNDECIDED,
     Estimate,
     claim_protocol,
@@ -22,10 +25,11 @@ from whence_studies.claims import (
     welch_difference,
 )
 from whence_studies.comparable import index_records, is_comparable
+from whence_studies.declared_claims import Claim, ClaimSide
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, is_over_users
 from whence_studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
-from whence_studies.study import Cell, Claim, ClaimSide, Study
+from whence_studies.study import Cell, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
 UNPUBLISHED = "not published"
@@ -94,7 +98,7 @@ class StudyResults:
             model=name,
             row=claim.text,
             column=places[0][1],
-            protocol=claim_protocol(claim, not claim.between_datasets, is_over_users(places[0][1])),
+            protocol=claim_protocol(claim, not claim.between_datasets, _interval_of(places[0][1])),
         )
         there = [side for side in sides if side is not None]
         if len(there) < len(places) or claim.between_datasets:
@@ -191,13 +195,14 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
                 **estimate._asdict(),
                 n=of.n,
                 seeds=of.seeds,
-                protocol=claim_protocol(claim, False, is_over_users(of.column)),
+                protocol=claim_protocol(claim, False, _interval_of(of.column)),
             )
         judged = _judged(claim, record, study.printed_side(claim, *place))
-        apart = any(is_comparable(study, cell, cells) is False for cell, _ in places)
-        if apart and judged.interval is not None:
-            return replace(judged, verdict=NOT_COMPARABLE, at_half=None, at_double=None)
-        return judged
+        comparable = [is_comparable(study, cell, cells) for cell, _ in places]
+        if judged.interval is None or all(comparable):
+            return judged
+        verdict = NOT_COMPARABLE if False in comparable else NOT_RUN
+        return replace(judged, verdict=verdict, at_half=None, at_double=None)
 
     return [judge(record) for record in records]
 
@@ -209,6 +214,11 @@ def _compared(record: Record, printed: str | None) -> Record:
         return replace(record, published=published)
     estimate = Estimate(record.value, record.spread, record.interval)
     return replace(record, published=published, verdict=compare_with_published(estimate, printed))
+
+
+def _interval_of(column: str) -> str:
+    """Return what the interval of a measured column is over."""
+    return OVER_USERS if is_over_users(column) else OVER_SEEDS
 
 
 def _judged(claim: Claim, record: Record, printed: str | None = None) -> Record:
@@ -239,6 +249,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
         ]
         of = sides[0] if estimate is not None else None
         origin = next((one for one in sides if one is not None), cells[0])
+        interval = OVER_SEEDS if of is None or of.spread is not None else BOOTSTRAP
         record = Record(
             study=study.id,
             dataset=claim.of.dataset or "",
@@ -249,7 +260,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             seeds=() if of is None else of.seeds,
             published=None,
             verdict=absent[0] if absent else UNDECIDED,
-            protocol=claim_protocol(claim, False),
+            protocol=claim_protocol(claim, False, interval),
             machine=origin.machine,
             command=origin.command,
         )

@@ -124,7 +124,7 @@ def test_a_rare_kind_needs_less_probability_to_be_the_kind(lesson: Lesson) -> No
     calibrator = default_calibrator()
     beliefs = calibrator.believe(lesson.features)
     none = judge(beliefs, lesson.figures, sure=1.1)
-    shares = torch.tensor([0.1, 0.01, 0.2, 0.6])
+    shares = torch.tensor([0.3, 0.3, 0.001, 0.4])
     found = Scores.of(lesson, beliefs, none, shares)
     each = zip(*(one.flatten(0, 1).tolist() for one in beliefs), strict=True)
     for kind, (items, sets, general) in zip(found.kind.tolist(), each, strict=True):

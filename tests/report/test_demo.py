@@ -91,7 +91,7 @@ def test_the_user_who_is_shown_has_most_reasons(
 ) -> None:
     found, path = demonstration
     assert found.whom in html.unescape(path.read_text())
-    assert ("has most reasons" in found.whom) is (reasons(found.picks) > 0)
+    assert ("has the most reasons" in found.whom) is (reasons(found.picks) > 0)
     data = found.run.interactions
     lengths = sorted(len(data.history(user)) for user in range(data.user_count))
     asked = int(re.findall(r"Of (\d+) users", found.whom)[0])

@@ -15,10 +15,11 @@ from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.checking import check_study
 from whence_studies.claims import FAILS, HOLDS, PRINT_OUTSIDE
+from whence_studies.declared_claims import Claim, ClaimSide, Expectation
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record
 from whence_studies.results import StudyResults, check_records
-from whence_studies.study import Cell, Claim, ClaimSide, Expectation, Study, Variant, find_study
+from whence_studies.study import Cell, Study, Variant, find_study
 
 SEEDS = tuple(range(5))
 ONE, OTHER = "ρ(∇, α)", "ρ(∇, α first)"

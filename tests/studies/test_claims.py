@@ -21,7 +21,7 @@ from whence_studies.claims import (
     over_seeds,
     spread_ratio,
 )
-from whence_studies.study import Claim, ClaimSide, Expectation
+from whence_studies.declared_claims import Claim, ClaimSide, Expectation
 
 
 def claim(expect: Expectation, margin: float = 0.0) -> Claim:

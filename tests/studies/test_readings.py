@@ -109,6 +109,28 @@ def test_verdicts_of_comparable_readings_alone(study: Study) -> None:
     assert judge_by_records(study, records) == records
 
 
+def test_nothing_is_judged_before_it_is_known_to_be_comparable(study: Study) -> None:
+    without_recall = {
+        name: {column: at for column, at in columns.items() if column != RECALL}
+        for name, columns in VALUES.items()
+    }
+    found = {one.row: one for one in results(study, without_recall)}
+    waiting = found[f"{MODERATE}, b=2, init_std 0.2"]
+    assert waiting.verdict == NOT_RUN
+    assert waiting.value == pytest.approx(0.5)
+    assert found[f"{MODERATE}, b=2, base"].verdict == NOT_COMPARABLE, "its entropy is enough"
+
+
+def test_less_entropy_than_published_is_comparable_wherever_uniform_attention_is(
+    study: Study,
+) -> None:
+    below = {name: {**columns, LARGEST: 2.9} for name, columns in VALUES.items()}
+    records = index_records(results(study, below))
+    cell = study.cells()[0]
+    bounds = [bound_of(study, one, cell, records) for one in study.comparable]
+    assert bounds[1] == pytest.approx((2.98 + 2.9) / 2)
+
+
 def test_a_reading_is_judged_again_when_its_recall_changes(study: Study) -> None:
     records = results(study, VALUES)
     changed = [

@@ -16,9 +16,10 @@ from whence_studies.charts.study_page import as_markdown
 from whence_studies.charts.study_tables import study_tables
 from whence_studies.checking import check_study
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
+from whence_studies.declared_claims import Claim, ClaimSide, Expectation
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, fill_from_earlier
 from whence_studies.results import check_records, judge_by_records, rows_done
-from whence_studies.study import Claim, ClaimSide, Expectation, Study, find_study
+from whence_studies.study import Study, find_study
 
 ONE, TWO = [80.1, 80.3, 80.2, 80.6], [79.0, 79.4, 78.7, 79.2]
 SOURCE = "new here"

@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from safetensors.torch import load_file
 
@@ -28,6 +28,18 @@ SETTINGS = {"max_len": 40, "loss": "softmax"}
 STEPS: Final = 2_500
 BATCH_SIZE: Final = 256
 VALIDATE_EVERY, PATIENCE = 125, 10
+
+
+def recipe(batch_size: int) -> dict[str, dict[str, Any]]:
+    """Return what differs from the default recipe."""
+    training = {
+        "steps": STEPS,
+        "batch_size": batch_size,
+        "validate_every": VALIDATE_EVERY,
+        "patience": PATIENCE,
+        "precision": "float32",
+    }
+    return {"settings": SETTINGS, "training": training}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +71,16 @@ class Pupils:
 
     def plan(self, split: Split) -> Plan:
         """Return the settings of the default recipe, but for the schedule."""
-        training = {
-            "steps": STEPS,
-            "batch_size": self.batch_size,
-            "validate_every": VALIDATE_EVERY,
-            "patience": PATIENCE,
-            "precision": "float32",
-        }
-        asked = Asked.of(NETWORK, "default", "quick", SETTINGS, training, self.seeds, self.device)
+        chosen = recipe(self.batch_size)
+        asked = Asked.of(
+            NETWORK,
+            "default",
+            "quick",
+            chosen["settings"],
+            chosen["training"],
+            self.seeds,
+            self.device,
+        )
         return asked.plan(split)
 
     def models(

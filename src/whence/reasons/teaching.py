@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 import whence
 from whence.files import make_parent
 from whence.locks import lock
+from whence.reasons import pupils
 from whence.reasons.lessons import Lesson, lesson_on
 from whence.reasons.pupils import BATCH_SIZE, Pupils
 from whence.worlds.causal import CausalWorld, make_causal_world
@@ -50,11 +51,10 @@ class WorldLessons:
             "world": asdict(self.config),
             "seeds": self.seeds,
             "users": self.users,
-            "batch_size": self.batch_size,
+            "attributes": self.attributes,
+            "network": pupils.recipe(self.batch_size),
             "whence": whence.__version__,
         }
-        if not self.attributes:
-            made_from["attributes"] = False
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
 
     def lessons(
@@ -73,9 +73,9 @@ class WorldLessons:
         with lock(files[ALL_SEEDS], wait=True, until=until):
             found = _kept(files, self.device)
             if found is None:
-                pupils = Pupils(self.world, self.seeds, self.device, self.batch_size)
+                networks = Pupils(self.world, self.seeds, self.device, self.batch_size)
                 models = [
-                    *pupils.models(
+                    *networks.models(
                         cache / "pupils", until=until, show_progress=show_progress
                     ).values()
                 ]

@@ -13,7 +13,8 @@ another film. So an explanation can be checked, which real data do not allow.
 """
 
 from whence.worlds.causal import CausalWorld, Source, make_causal_world
-from whence.worlds.designs import CausalConfig, draw_config, draw_wide_config
+from whence.worlds.designs import CausalConfig
+from whence.worlds.drawing import draw_config, draw_wide_config
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world
 from whence.worlds.world_config import NONE, EventKind, WorldConfig
 from whence.worlds.world_like import StatisticPair, compare_statistics, draw_config_like, world_like

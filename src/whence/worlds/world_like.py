@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from whence.data.interactions import Interactions
 from whence.errors import InputError
-from whence.worlds.designs import CausalConfig, Generator, draw_config
+from whence.worlds.designs import CausalConfig, Generator
+from whence.worlds.drawing import draw_config
 from whence.worlds.films import quantiles
 from whence.worlds.world import World, make_world
 from whence.worlds.world_config import WorldConfig

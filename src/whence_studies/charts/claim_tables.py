@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from whence_studies.charts.cells import ABSENT, StudyTable, absences, model_headings
 from whence_studies.claims import PRINT_OUTSIDE
+from whence_studies.declared_claims import Claim
 from whence_studies.records import Record
-from whence_studies.study import Claim, Study
+from whence_studies.study import Study
 
 CLAIMS = "Claims"
 TRANSFERRED = "Transferred claims"

@@ -11,8 +11,9 @@ from typing import Final
 from whence_studies.charts.reading_tables import dependence
 from whence_studies.claims import FAILS, HOLDS, NOT_COMPARABLE, PRINT_OUTSIDE, UNDECIDED
 from whence_studies.comparable import depends
+from whence_studies.declared_claims import Claim
 from whence_studies.records import NOT_RUN, Record, read_records, records_file
-from whence_studies.study import Claim, Study
+from whence_studies.study import Study
 
 PAPERS: Final = {
     "Baumhauer": "Explaining sequential transformer recommenders (Baumhauer 2021)",

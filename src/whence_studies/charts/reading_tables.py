@@ -15,8 +15,9 @@ from whence_studies.comparable import (
     is_comparable,
     value_of,
 )
+from whence_studies.declared_claims import Requirement
 from whence_studies.records import Record
-from whence_studies.study import Cell, Requirement, Study
+from whence_studies.study import Cell, Study
 
 COMPARABLE = "Comparable variants"
 READINGS = "Claims over comparable variants"

@@ -34,9 +34,10 @@ from whence_studies.claims import (
     VERDICTS,
     half_last_digit,
 )
+from whence_studies.declared_claims import Claim
 from whence_studies.measurements.registry import figures_of, is_over_users
 from whence_studies.records import Record
-from whence_studies.study import Cell, Claim, Study
+from whence_studies.study import Cell, Study
 
 HERE, PUBLISHED = "here, with 95 % interval over seeds", "published, to its precision"
 HERE_OVER_USERS = "here, with 95 % interval over users"

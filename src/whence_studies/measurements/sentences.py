@@ -28,7 +28,7 @@ SHARES: Final = {
     Kind.NONE: "makes no claim",
 }
 SAME: Final = "other seeds name the same"
-SUPPOSED: Final = "it is the most probable for other seeds, too"
+SUPPOSED: Final = "the most probable claim of other seeds, too"
 LOST: Final = {NAMED: "lost without what is named", RANDOM: "lost without random items"}
 LEAVES: Final = {NAMED: "leaves the ten without it", RANDOM: "leaves the ten without random items"}
 

@@ -8,7 +8,8 @@ from whence.errors import InputError
 from whence.reasons.judgement import SURE
 from whence.reasons.scoring import CLEAR
 from whence.reasons.teaching import WorldLessons
-from whence.worlds.designs import GENERATORS, Generator, draw_config, draw_wide_config
+from whence.worlds.designs import GENERATORS, Generator
+from whence.worlds.drawing import draw_config, draw_wide_config
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,13 @@ class ReasonsPlan:
         """The draws of reported worlds."""
         return range(201, 201 + self.reported)
 
-    def words_of(self, users: int) -> str:
-        """Return the protocol of tables with so many users of a world."""
+    def words_of(self, users: int, default: bool) -> str:
+        """Return the protocol of figures with this number of users of a world."""
+        more = f", with and without attributes, and on {self.wide} wide ones, likewise"
         return (
             f"said at {100 * SURE:.0f} %, unless a row says otherwise; {users} users × 10 "
-            f"recommendations of SASRec in each world; calibrators learned on {self.learned} other "
-            f"worlds of each generator; cases whose truth is less probable than {CLEAR:g} count "
-            "only in the true probability and in the calibration"
+            "recommendations of SASRec in each world; calibrators learned on "
+            f"{self.learned} other worlds of each generator{more if default else ''}; cases whose "
+            f"truth is less probable than {CLEAR:g} count only in the true probability and in the "
+            "calibration"
         )

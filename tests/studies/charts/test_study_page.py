@@ -14,11 +14,12 @@ from browsing import in_browser
 from whence_studies.cache import CachedColumns
 from whence_studies.charts.study_page import as_markdown, page_files, write_study
 from whence_studies.charts.study_tables import study_tables
+from whence_studies.declared_claims import Claim, ClaimSide
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.records import Record
 from whence_studies.results import StudyResults
-from whence_studies.study import Cell, Claim, ClaimSide, Study, StudyModel, find_study
+from whence_studies.study import Cell, Study, StudyModel, find_study
 
 EVIL = "</script><script>alert('x')</script>"
 

@@ -28,7 +28,7 @@ class Halves:
         return self._where_either_names(self.first.named == self.second.named)
 
     def same_supposed(self) -> tuple[Bools, Ints]:
-        """Return the same of the most probable reasons, sure enough to be said or not."""
+        """Return the same of what is most probable of all that can be said, sure enough or not."""
         return self._where_either_names(self.first.supposed == self.second.supposed)
 
     def _where_either_names(self, same: Tensor) -> tuple[Bools, Ints]:

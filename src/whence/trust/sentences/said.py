@@ -67,7 +67,7 @@ class Said:
     named: Tensor
     """`[N, LARGEST_SET]`: the items that the sentence names in ascending order, after `PAD`."""
     supposed: Tensor
-    """The same of the most probable reason, whether or not it is sure enough to be said."""
+    """The same of what is most probable of all that can be said, sure enough or not."""
 
     def __len__(self) -> int:
         """Return the number of recommendations."""
