@@ -93,8 +93,10 @@ def _check_models(study: Study) -> None:
         for dataset in model.on:
             _check_known("dataset", dataset, study.datasets)
     for variant in study.variants.values():
-        for model_name in variant.models:
+        for model_name in (*variant.models, *variant.on):
             _check_known("model", model_name, study.models)
+        if variant.init_variant is not None:
+            _check_known("variant", variant.init_variant, study.variants)
     for cell in study.cells():
         resolve_settings(study, cell)
 
