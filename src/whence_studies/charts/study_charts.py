@@ -197,12 +197,12 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     panel = alt.LayerChart(
         layer=[limit, *_dots(base, None)],
         width=CLAIM_WIDTH,
-        height=alt.Step(ROW_HEIGHT),
+        height=ROW_HEIGHT * len(names),
     )
     header = alt.Header(labelOrient="top", labelAnchor="start", labelAngle=0, labelPadding=4)
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
-    ).resolve_scale(x="independent", y="independent")  # a claim has a row for its own data alone
+    ).resolve_scale(x="independent")
     return styled(chart.properties(title=small_title(DASHED)))
 
 
