@@ -93,10 +93,8 @@ def _check_models(study: Study) -> None:
         for dataset in model.on:
             _check_known("dataset", dataset, study.datasets)
     for variant in study.variants.values():
-        for model_name in (*variant.models, *variant.on):
+        for model_name in variant.models:
             _check_known("model", model_name, study.models)
-        if variant.init_variant is not None:
-            _check_known("variant", variant.init_variant, study.variants)
     for cell in study.cells():
         resolve_settings(study, cell)
 

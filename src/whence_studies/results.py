@@ -165,7 +165,6 @@ def _source_of(column: str, measured: Mapping[str, CachedColumns]) -> CachedColu
 def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
     """Judge every claim by its record, or by the records of its sides if they say otherwise.
 
-    Every value is compared with what is published now, which may have been another value before.
     A claim that no run has compared, or whose sides have changed since, is compared by their
     records. The sides may come from different machines or datasets, so their means are compared.
     That is less precise than a comparison paired by seed.
@@ -180,8 +179,7 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
     def judge(record: Record) -> Record:
         claim = claims.get(record.row)
         if claim is None:
-            cell = Cell(shown[record.dataset], models[record.model or ""], record.row)
-            return _compared(record, study.published_text(record.column, cell))
+            return record
         place = (shown[record.dataset], models[record.model or ""])
         places = [study.side_place(claim, side, *place) for side in claim.sides]
         sides = [cells.get((*study.record_key(cell), column)) for cell, column in places]
@@ -205,15 +203,6 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
         return replace(judged, verdict=verdict, at_half=None, at_double=None)
 
     return [judge(record) for record in records]
-
-
-def _compared(record: Record, printed: str | None) -> Record:
-    """Return the record of a cell beside the value that is printed for it."""
-    published = None if printed is None else float(printed)
-    if record.value is None:
-        return replace(record, published=published)
-    estimate = Estimate(record.value, record.spread, record.interval)
-    return replace(record, published=published, verdict=compare_with_published(estimate, printed))
 
 
 def _interval_of(column: str) -> str:

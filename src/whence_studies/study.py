@@ -72,16 +72,12 @@ class Variant:
 
     settings: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
-    on: Mapping[str, Settings] = field(default_factory=dict)
-    """By model: settings of this variant that only this model has."""
     measuring: Mapping[str, Settings] = field(default_factory=dict)
     """By measurement: options that differ in this variant."""
     models: tuple[str, ...] = ()
     """The models trained with this variant; all models by default."""
     init_from: bool = False
-    """Whether models start from the weights of the models trained in another variant."""
-    init_variant: str | None = None
-    """That variant; the first by default."""
+    """Whether models start from the weights of the models trained in the first variant."""
     seeds: int | None = None
     reading_of: str | None = None
     """The published configuration that it is one reading of.
@@ -194,13 +190,7 @@ class Study(StudyFile):
         variant = self.variants[cell.variant]
         own = model.on.get(cell.dataset, {})
         return (
-            {
-                **dataset.settings,
-                **model.settings,
-                **own,
-                **variant.settings,
-                **variant.on.get(cell.model, {}),
-            },
+            {**dataset.settings, **model.settings, **own, **variant.settings},
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
 
@@ -218,11 +208,10 @@ class Study(StudyFile):
 
     def initial_cells(self, cell: Cell) -> list[Cell]:
         """Return the cells whose weights the model of this cell starts from."""
-        variant = self.variants[cell.variant]
-        if not variant.init_from:
+        if not self.variants[cell.variant].init_from:
             return []
         wanted = model_spec(self.models[cell.model].name).init_from
-        start = variant.init_variant or next(iter(self.variants))
+        first = next(iter(self.variants))
         named = {model.name: shown for shown, model in self.models.items()}
         missing = [name for name in wanted if name not in named]
         if missing or not wanted:
@@ -230,7 +219,7 @@ class Study(StudyFile):
             raise InputError(
                 f"{cell} starts from the weights of {lacking}, which {self.id} does not train."
             )
-        return [Cell(cell.dataset, named[name], start) for name in wanted]
+        return [Cell(cell.dataset, named[name], first) for name in wanted]
 
     def measuring_options(self, cell: Cell, measurement: str) -> Settings:
         """Return the options of a measurement in this cell."""

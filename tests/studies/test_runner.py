@@ -40,7 +40,6 @@ from whence_studies.results import (
     UNPUBLISHED,
     StudyResults,
     compare_with_published,
-    judge_by_records,
     rows_done,
 )
 from whence_studies.runner import run_study
@@ -262,26 +261,6 @@ def test_records_hold_published_values(tiny: Tiny, tmp_path: Path) -> None:
     records = run(find_study(str(tiny())), tmp_path / "cache")
     assert (records[0].published, records[0].verdict) == (0.95, LOWER)
     assert records[4].verdict == UNPUBLISHED
-
-
-def test_earlier_values_are_compared_with_what_is_published_now(tiny: Tiny, tmp_path: Path) -> None:
-    """When a published value moves to another row, say."""
-    (tmp_path / "published").mkdir()
-    printed = tmp_path / "published" / "tiny.json"
-    printed.write_text('{"recall@10 of 101": {"SASRec": {"World": {"one": "0.95"}}}}')
-    earlier = run(find_study(str(tiny())), tmp_path / "cache")
-    printed.write_text('{"recall@10 of 101": {"SASRec": {"World": {"two": "0.00"}}}}')
-    found = judge_by_records(find_study(str(tiny())), earlier)
-    assert [(one.published, one.verdict) for one in (earlier[0], found[0])] == [
-        (0.95, LOWER),
-        (None, UNPUBLISHED),
-    ]
-    assert (found[4].column, found[4].published, found[4].verdict) == (
-        "recall@10 of 101",
-        0.0,
-        HIGHER,
-    )
-    assert [one.value for one in found] == [one.value for one in earlier]
 
 
 def test_records_round_trip(study: Study, tmp_path: Path) -> None:

@@ -82,21 +82,6 @@ def test_the_most_specific_settings_win(tiny: Callable[..., Path]) -> None:
     assert two[1] == {"batch_size": 8, "steps": 8}
 
 
-def test_a_variant_with_settings_of_one_model(tiny: Callable[..., Path]) -> None:
-    path = tiny(
-        ('SASRec = { name = "sasrec" }',
-         'SASRec = { name = "sasrec" }\nBERT4Rec = { name = "bert4rec" }'),
-        ("training = { steps = 8 } }",
-         "training = { steps = 8 }, on = { BERT4Rec = { mask_prob = 0.3 } } }"),
-    )  # fmt: skip
-    study = read_study(path, "tiny")
-    check_study(study)
-    found = {cell: study.settings_of(cell)[0].get("mask_prob") for cell in study.cells()}
-    assert {cell for cell, value in found.items() if value is not None} == {
-        Cell("World", "BERT4Rec", "two")
-    }
-
-
 def test_a_variant_for_some_models(tiny: Callable[..., Path]) -> None:
     """It has no cell with the others, no claim is judged there, and tables are blank there."""
     path = tiny(
@@ -160,8 +145,6 @@ MISTAKES = [
     (('"recall@10 of 101"', '"recall"'), "There is no column 'recall'"),
     (('name = "sasrec"', 'name = "sasrec", on = { Word = {} }'), "There is no dataset 'Word'"),
     (('held = "validation"', 'split = "half"'), "There is no split 'half'"),
-    (("{ steps = 8 } }", "{ steps = 8 }, on = { SASRek = {} } }"), "There is no model 'SASRek'"),
-    (("{ steps = 8 } }", '{ steps = 8 }, init_variant = "too" }'), "There is no variant 'too'"),
 ]
 
 

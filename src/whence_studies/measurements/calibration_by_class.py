@@ -1,7 +1,6 @@
 """Figure 3.7 (Jain 2019): calibration of the predicted class, for positives and negatives.
 
-The thesis looks at positives and negatives separately, by tenths of confidence. Its text speaks of
-"predicting the negative class", so predicted negatives have a column as well. Even a calibrated
+The thesis looks at positives and negatives separately, by tenths of confidence. Even a calibrated
 model is over-confident on positives alone, where predicting a negative is always wrong. So the
 measurement also covers all items, by today's calibration errors, before and after temperature
 scaling. The temperature is fitted on validation events if the split has some, otherwise on half of
@@ -24,7 +23,7 @@ from whence.trust.bins import EqualMass, JainBins
 from whence.trust.calibration.reliability import reliability
 from whence.trust.calibration.temperature import fit_temperature
 from whence.trust.predictions import Predictions, logits_of, predictions_from_logits
-from whence.trust.target_classes import LIKED, class_logits, positives_and_negatives
+from whence.trust.target_classes import class_logits, positives_and_negatives
 from whence_studies.measurements.candidates import (
     CandidateQuestions,
     ColumnValues,
@@ -36,8 +35,6 @@ from whence_studies.measurements.candidates import (
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 KINDS: Final = ("positives", "negatives", "all")
-PREDICTED: Final = "predicted negatives"
-"""The other reading of "over-confident about negatives": what the model calls a negative."""
 ERRORS: Final = (
     "ECE",
     "MCE",
@@ -126,9 +123,6 @@ def measure_model(
     for kind, some in by_kind.items():
         if len(some):
             columns |= _kind_columns(kind, some)
-    called = predictions[(answers.logits.argmax(dim=1) != LIKED).numpy()]
-    if len(called):
-        columns[gap(PREDICTED)] = (over_confidence(called), len(called))
     columns |= {name: (value, len(predictions)) for name, value in errors(predictions).items()}
     if fitting is not None:
         return {**columns, **_scaled(_answers(model, fitting), answers)}
@@ -229,12 +223,10 @@ OF_SCALING: Final = (
 MEASUREMENT: Final = Measurement(
     (
         *(name(kind) for name in (gap, surest_gap, jain_error) for kind in KINDS),
-        gap(PREDICTED),
         *ERRORS,
         *OF_SCALING,
     ),
     class_calibration,
     UserSample,
     CURVES,
-    edition=2,
 )

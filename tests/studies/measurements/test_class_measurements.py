@@ -117,10 +117,6 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
             if rows:
                 column = f"accuracy of {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
                 found[column] = sum(rows) / (len(rows) + 1e-5)
-    called = [(max(p), p.index(max(p)) == true) for _, true, p in cases if p[0] < max(p)]
-    if called:
-        gap = float(np.mean([sure - right for sure, right in called]))
-        found["confidence minus accuracy, predicted negatives"] = gap
     found["negative log-likelihood"] = float(np.mean([-math.log(p[true]) for _, true, p in cases]))
     squares = [sum((one - (c == true)) ** 2 for c, one in enumerate(p)) for _, true, p in cases]
     found["Brier score"] = float(np.mean(squares))
