@@ -62,22 +62,6 @@ OF_HEADS: Final = ("α first 1", "α first 2")
 QUICK: Final = tuple(symbol for symbol in ASKED if symbol not in ("φ", "φ′", *OF_HEADS))
 """What takes little time: without φ, whose coalitions no two histories share."""
 
-BY_SIZE: Final = (
-    ("∇", "α first"),
-    ("∇", "α last"),
-    ("∇", "α"),
-    ("φ", "α first"),
-    ("φ", "α"),
-    ("φ*", "α first"),
-    ("φ*", "α"),
-    ("φ*", "∇"),
-    ("φ", "φ′"),
-    ("φ", "φ*"),
-    ("φ*₁", "φ*₂"),
-    ("∇", "α first 1"),
-    ("∇", "α first 2"),
-    ("α first 1", "α first 2"),
-)
 BY_PAIRS: Final = (
     ("∇", "α first"),
     ("∇", "α last"),
@@ -88,6 +72,16 @@ BY_PAIRS: Final = (
     ("φ*", "α"),
 )
 """Kendall's τ, which counts pairs of items in the same order, stands next to Spearman's ρ."""
+BY_SIZE: Final = (
+    *BY_PAIRS,
+    ("φ*", "∇"),
+    ("φ", "φ′"),
+    ("φ", "φ*"),
+    ("φ*₁", "φ*₂"),
+    ("∇", "α first 1"),
+    ("∇", "α first 2"),
+    ("α first 1", "α first 2"),
+)
 SIGNED: Final = (("LOO", "φ"), ("LOO", "φ*"), ("LOO p", "φ"), ("LOO p", "φ*"))
 TOP: Final = 3
 SHAPLEY: Final = ("φ", "φ*")
